@@ -30,7 +30,7 @@ export { toFloat32, type WidenOptions } from './lib/read/widen.js'
 
 // Write, append to and edit files.
 export { type AppendOptions, append, type CompactResult, compact, TensorEditor } from './lib/write/append.js'
-export type { ConvertOptions, ConvertPlan, ConvertResult, PlannedTensor } from './lib/write/convert-options.js'
+export type { ConvertOptions, ConvertPlan, ConvertResult, PlannedTensor } from './lib/convert/options.js'
 export type { EditMetadataOptions, EditMetadataResult, TypedValue } from './lib/write/edit-metadata.js'
 export type { AddOptions, CooInput, CsrInput, ObjectInput, TensorInput } from './lib/write/input.js'
 export type { CreateOptions } from './lib/write/options.js'

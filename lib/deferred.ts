@@ -2,9 +2,9 @@
 // a separate file in dist/.
 export { compare } from './compare/compare.js'
 export { diff } from './compare/diff.js'
+export { convert } from './convert/convert.js'
 export { makeReport } from './report/make.js'
 export { startServer } from './report/server.js'
 export { finishJob, planJob, runTask } from './tasks/jobs.js'
-export { convert } from './write/convert.js'
 export { editMetadata } from './write/edit-metadata.js'
 export { writeWhole } from './write/whole-file.js'

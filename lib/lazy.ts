@@ -2,6 +2,7 @@
 import type { Writable } from 'node:stream'
 import type { CompareOptions, Comparison } from './compare/compare.js'
 import type { DiffOptions, FileDiff } from './compare/diff.js'
+import type { ConvertOptions, ConvertPlan, ConvertResult } from './convert/options.js'
 import type { Component } from './read/component.js'
 import type { TensorFile } from './read/file.js'
 import type { Source } from './read/source.js'
@@ -16,7 +17,6 @@ import type { PlanConvertOptions } from './tasks/plan-convert.js'
 import type { RemoteSource } from './tasks/source.js'
 import type { FinishStatsResult, PlanStatsOptions, StatsTask, StatsTaskResult } from './tasks/stats-tasks.js'
 import type { FinishOptions, PlanReadingOptions, VerifyTask, VerifyTaskResult } from './tasks/verify-tasks.js'
-import type { ConvertOptions, ConvertPlan, ConvertResult } from './write/convert-options.js'
 import type { EditMetadataOptions, EditMetadataResult } from './write/edit-metadata.js'
 
 // require() instead of import(): the arguments must be read before other code of the caller runs.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use napi::bindgen_prelude::{Object, Uint32Array, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
-use ztensor_core::convert::{self, Casts, Chosen, Conversion};
+use ztensor_core::convert::{self, Casts, Conversion, Selection};
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
 use ztensor_core::model::{Catalog, DType, SetPart, Tensor};
 use ztensor_core::read::Reading;
@@ -22,8 +22,9 @@ use ztensor_core::work::lanes::Lane;
 use ztensor_core::work::{Stop, Watch};
 use ztensor_core::write::{SetFile, Writer};
 use ztensor_gguf::checkpoint::Given;
-use ztensor_gguf::checkpoint::derived::{Taken, derive};
+use ztensor_gguf::checkpoint::derived::{Selected, derive};
 use ztensor_gguf::checkpoint::folder::Folder;
+use ztensor_gguf::checkpoint::name::model_name;
 
 use crate::control::Control;
 use crate::edit;
@@ -37,26 +38,28 @@ use crate::value;
 use crate::writer::{NativeWriter, Slot, dtype, format, with_writer};
 use ztensor_handover::number;
 
+/// The name of this package among the programs that read a file.
+const THIS: &str = "ztensor";
 /// Errors returned at once: each is a separate object.
 const PAGE: usize = 1000;
 
 #[derive(Default)]
-pub struct Inner {
+pub struct State {
     pub conversion: Conversion,
     /// Refusals that were passed to JavaScript.
     passed: usize,
-    /// Errors of `bare` that were.
-    bare_passed: usize,
+    /// Those of tensors without their attributes that were.
+    passed_without_attributes: usize,
     /// Stored bytes of the tensors that are copied.
     bytes: u64,
     /// The files of a set that were checked, by their numbers.
     pub checked: BTreeMap<u32, SetFile>,
 }
 
-/// Tensors by their ordinals in a file, with their new names.
+/// A conversion, from the selection of its tensors to their copy.
 #[napi]
-pub struct Selection {
-    pub(crate) inner: Arc<Mutex<Inner>>,
+pub struct NativeConversion {
+    pub(crate) inner: Arc<Mutex<State>>,
 }
 
 /// Reads with the catalog of the target, if there is one.
@@ -64,7 +67,7 @@ pub fn of<'a>(derived: Option<&'a Catalog>, reading: Reading<'a>) -> Reading<'a>
     Reading { catalog: derived.unwrap_or(reading.catalog), ..reading }
 }
 
-pub fn locked(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
+pub fn locked(inner: &Mutex<State>) -> MutexGuard<'_, State> {
     inner.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -92,7 +95,7 @@ pub struct LeftOut {
 }
 
 #[napi]
-impl Selection {
+impl NativeConversion {
     /// Which dtypes become which: `[from, to, …]`; the dtype that quantized tensors get; whether tensors keep attributes; `numbered`:
     /// the target has no names.
     #[napi(constructor, catch_unwind)]
@@ -103,7 +106,7 @@ impl Selection {
         attributes: bool,
         numbered: bool,
     ) -> Result<Self> {
-        let chosen = if numbered { Chosen::numbered() } else { Chosen::default() };
+        let selection = if numbered { Selection::numbered() } else { Selection::default() };
         let mut casts = pairs(&env, &casts)?;
         if let Some(dtype) = dtype(dequantized)? {
             casts = throw(&env, casts.dequantizing(dtype))?;
@@ -112,24 +115,24 @@ impl Selection {
             casts = casts.without_attributes();
         }
         let conversion =
-            Conversion { casts: Arc::new(casts), chosen: Arc::new(chosen), ..Conversion::default() };
-        let inner = Inner { conversion, ..Inner::default() };
+            Conversion { casts: Arc::new(casts), selection: Arc::new(selection), ..Conversion::default() };
+        let inner = State { conversion, ..State::default() };
         Ok(Self { inner: Arc::new(Mutex::new(inner)) })
     }
 
     /// Adds tensors; `names`: their new names, or none to keep their own names.
     #[napi(catch_unwind)]
-    pub fn take(&self, ordinals: Uint32Array, names: Vec<String>) {
-        Arc::make_mut(&mut locked(&self.inner).conversion.chosen).take(&ordinals, names);
+    pub fn select(&self, ordinals: Uint32Array, names: Vec<String>) {
+        Arc::make_mut(&mut locked(&self.inner).conversion.selection).add(&ordinals, names);
     }
 
     /// Takes all tensors of a checkpoint of the Hugging Face hub as GGUF has them. `location` is the path or the URL of the weights or of
     /// their folder; with `remote` it is a URL. Null if no `config.json` is next to them, or if it is that of something else and not `is_sure`.
-    /// `name`: that of the model. `set`: metadata that takes precedence over that of the checkpoint. `follow_links`: the files next to the weights may be links out of
+    /// `set`: metadata that takes precedence over that of the checkpoint. `follow_links`: the files next to the weights may be links out of
     /// their folder.
     #[napi(ts_return_type = "Promise<CheckpointInfo | null>", catch_unwind)]
     #[allow(clippy::too_many_arguments)] // a file, where it is, and what changes
-    pub fn take_checkpoint<'env>(
+    pub fn select_checkpoint<'env>(
         &self,
         env: &'env Env,
         file: &NativeFile,
@@ -137,12 +140,11 @@ impl Selection {
         remote: Option<RemoteRequest>,
         follow_links: bool,
         is_sure: bool,
-        name: String,
         set: Unknown<'_>,
         control: &Control,
     ) -> Result<Object<'env>> {
         let source = file.reader(env, control, None)?;
-        let given = Given::new(value::from_js_map(set)?).of_model(name);
+        let given = Given::new(value::from_js_map(set)?).of_model(model_name(&location));
         let lane = if remote.is_some() { Lane::Remote } else { Lane::Long };
         let links = links(follow_links);
         let (inner, stop) = (Arc::clone(&self.inner), control.watch.stop.clone());
@@ -164,8 +166,8 @@ impl Selection {
                     error.hint("checkpoint", ". To copy the tensors that are open: checkpoint: false")
                 );
             }
-            let derived = source.read(|reading| derive(reading, &folder, &given))?.take_into(conversion)?;
-            let Taken { catalog, left_out, lost, warnings } = derived;
+            let derived = source.read(|reading| derive(reading, &folder, &given))?.select(conversion)?;
+            let Selected { catalog, left_out, lost, warnings } = derived;
             let names = catalog.iter().map(|tensor| tensor.name().to_owned()).collect();
             let dtypes: Vec<u32> =
                 catalog.iter().map(|tensor| tensor.dtype().map_or(u32::MAX, |dtype| dtype as u32)).collect();
@@ -179,24 +181,28 @@ impl Selection {
 
     /// A stage for some of the tensors, or of those whose data must be checked, from a position on.
     #[napi(catch_unwind)]
-    pub fn stage_next(&self, env: &Env, file: &NativeFile, judged: bool, from: u32) -> Result<StageBatch> {
+    pub fn stage_next(&self, env: &Env, file: &NativeFile, inspected: bool, from: u32) -> Result<StageBatch> {
         let inner = locked(&self.inner);
-        let ordinals = if judged { &inner.conversion.judged.1 } else { inner.conversion.chosen.ordinals() };
+        let ordinals =
+            if inspected { &inner.conversion.inspected.1 } else { inner.conversion.selection.ordinals() };
         stage::batch(env, file, ordinals, from)
     }
 
-    /// What cannot be held, page by page: in tensor order, and finally the file's own attributes if requested. With `bare`, the tensors that
+    /// What cannot be held, page by page: in tensor order, and finally the file's own attributes if requested. With `without_attributes`, the tensors that
     /// are written without their attributes instead.
     #[napi(catch_unwind)]
-    pub fn refusals(&self, attributes: bool, bare: bool) -> Vec<NativeError> {
-        let Inner { conversion, passed, bare_passed, .. } = &mut *locked(&self.inner);
+    pub fn refusals(&self, attributes: bool, without_attributes: bool) -> Vec<NativeError> {
+        let State { conversion, passed, passed_without_attributes, .. } = &mut *locked(&self.inner);
         if *passed == 0 {
             conversion.refused.sort_by_key(|&(position, _)| position);
         }
-        let (errors, passed) =
-            if bare { (&conversion.bare, bare_passed) } else { (&conversion.refused, passed) };
+        let (errors, passed) = if without_attributes {
+            (&conversion.without_attributes, passed_without_attributes)
+        } else {
+            (&conversion.refused, passed)
+        };
         let all = errors.iter().map(|(_, error)| error);
-        let all = all.chain(conversion.attributes.iter().filter(|_| attributes && !bare));
+        let all = all.chain(conversion.attributes.iter().filter(|_| attributes && !without_attributes));
         let page: Vec<_> = all.skip(*passed).take(PAGE).map(NativeError::from).collect();
         *passed += page.len();
         page
@@ -229,14 +235,14 @@ impl Selection {
                 return Ok(Begun::default());
             }
             source.read(|reading| {
-                let begun = settle(&mut inner.conversion, reading, &slot, part)?;
+                let begun = finish_selection(&mut inner.conversion, reading, &slot, part)?;
                 inner.bytes = begun.stored;
                 let listed = || outlined(&inner.conversion, reading, &slot);
                 let outlines = outlines.then(listed).transpose()?;
                 Ok(Begun {
                     tensors: begun.tensors,
                     bytes: number(begun.stored),
-                    is_basic: begun.is_basic,
+                    readers: begun.readers.into_iter().map(str::to_owned).collect(),
                     outlines,
                 })
             })
@@ -262,19 +268,19 @@ impl Selection {
         let lane = writer.or_remote(source.shared.or_remote(Lane::Long));
         let (from, end) = (tensors.from as usize, tensors.end as usize);
         let inner = Arc::clone(&self.inner);
-        let (judged, chosen, casts, derived, bytes) = {
-            let Inner { conversion, bytes, .. } = &*locked(&inner);
-            let Conversion { judged, chosen, casts, derived, .. } = conversion;
-            (Arc::clone(judged), Arc::clone(chosen), Arc::clone(casts), derived.clone(), *bytes)
+        let (inspected, selection, casts, derived, bytes) = {
+            let State { conversion, bytes, .. } = &*locked(&inner);
+            let Conversion { inspected, selection, casts, derived, .. } = conversion;
+            (Arc::clone(inspected), Arc::clone(selection), Arc::clone(casts), derived.clone(), *bytes)
         };
-        if tensors.judged {
+        if tensors.inspected {
             let job = move || {
-                let ordinals = judged.1.get(from..end).unwrap_or_default();
+                let ordinals = inspected.1.get(from..end).unwrap_or_default();
                 let found = source.read(|reading| {
                     let reading = of(derived.as_deref(), reading);
                     with_writer(&slot, |writer| convert::unsupported(reading, ordinals, &casts, writer))
                 })?;
-                let placed = |(at, error)| Some((*judged.0.get(from + at)?, error));
+                let placed = |(at, error)| Some((*inspected.0.get(from + at)?, error));
                 locked(&inner).conversion.refused.extend(found.into_iter().filter_map(placed));
                 Ok(())
             };
@@ -285,7 +291,7 @@ impl Selection {
         let job = move || {
             source.read(|reading| {
                 let reading = of(derived.as_deref(), reading);
-                let range = Range { chosen: &chosen, from, end };
+                let range = Range { selection: &selection, from, end };
                 let copy = |writer: &mut Writer| {
                     if from == 0 {
                         writer.expect(bytes);
@@ -310,7 +316,7 @@ impl Selection {
 #[napi(object, object_to_js = false)]
 pub struct TensorRange {
     /// Whether they are those whose data must be checked.
-    pub judged: bool,
+    pub inspected: bool,
     pub from: u32,
     pub end: u32,
 }
@@ -336,30 +342,30 @@ pub struct Begun {
     pub tensors: f64,
     /// Their stored bytes.
     pub bytes: f64,
-    /// Whether all are dense or sparse.
-    pub is_basic: bool,
+    /// The programs that can read the file.
+    pub readers: Vec<String>,
     pub outlines: Option<Vec<TensorOutline>>,
 }
 
 /// Tensors in the order of the writer.
-struct SettledTensors {
+struct OrderedTensors {
     tensors: f64,
     stored: u64,
-    is_basic: bool,
+    readers: Vec<&'static str>,
 }
 
 /// Removes the tensors that cannot be held, and those of other parts, and sorts the rest into the order that the writer needs.
-fn settle(
+fn finish_selection(
     conversion: &mut Conversion,
     reading: Reading<'_>,
     slot: &Slot,
     part: Option<PartRequest>,
-) -> CoreResult<SettledTensors> {
+) -> CoreResult<OrderedTensors> {
     let positions = conversion.left_out();
-    let Conversion { chosen, casts, derived, refused, .. } = conversion;
+    let Conversion { selection, casts, derived, refused, readers, .. } = conversion;
     let reading = of(derived.as_deref(), reading);
     let catalog = reading.catalog;
-    let selected = Arc::make_mut(chosen);
+    let selected = Arc::make_mut(selection);
     selected.leave_out(&positions);
     refused.clear();
     let place = part.map(|part| part.take(selected)).transpose()?.flatten();
@@ -377,17 +383,22 @@ fn settle(
         let (layout, ..) = convert::written_as(tensor, casts)?;
         is_basic &= matches!(layout, "dense" | "sparse_csr" | "sparse_coo");
     }
-    Ok(SettledTensors { tensors: number(selected.len() as u64), stored: selected.stored(catalog), is_basic })
+    let is_read = with_writer(slot, |writer| {
+        let format = writer.format();
+        (format.is_read_by_others)(is_basic, &writer.attributes())
+    })?;
+    let readers = if is_read { readers.clone() } else { vec![THIS] };
+    Ok(OrderedTensors { tensors: number(selected.len() as u64), stored: selected.stored(catalog), readers })
 }
 
-/// Returns settled tensors as they will be written, with the numbers of their files.
+/// Returns ordered tensors as they will be written, with the numbers of their files.
 fn outlined(conversion: &Conversion, reading: Reading<'_>, slot: &Slot) -> CoreResult<Vec<TensorOutline>> {
-    let Conversion { chosen, casts, derived, .. } = conversion;
+    let Conversion { selection, casts, derived, .. } = conversion;
     let reading = of(derived.as_deref(), reading);
     let mut division = with_writer(slot, |writer| Ok(writer.division()))?;
     let mut outline = |(at, tensor): (usize, Tensor<'_>)| {
         let outline = convert::outline(reading, tensor, casts)?;
-        let name = chosen.name(at, tensor).into_owned();
+        let name = selection.name(at, tensor).into_owned();
         Ok(TensorOutline {
             shape: tensor.shape().iter().map(|&dim| number(dim)).collect(),
             layout: outline.layout.to_owned(),
@@ -397,7 +408,7 @@ fn outlined(conversion: &Conversion, reading: Reading<'_>, slot: &Slot) -> CoreR
             name,
         })
     };
-    chosen.tensors(reading.catalog).map(&mut outline).collect()
+    selection.tensors(reading.catalog).map(&mut outline).collect()
 }
 
 /// A tensor as it will be written.
@@ -426,8 +437,8 @@ pub struct PartRequest {
 
 impl PartRequest {
     /// Keeps the tensors of the part. Returns the position of its file.
-    fn take(&self, chosen: &mut Chosen) -> CoreResult<Option<SetPart>> {
-        let total = chosen.len();
+    fn take(&self, selection: &mut Selection) -> CoreResult<Option<SetPart>> {
+        let total = selection.len();
         if self.end as usize > total || self.from > self.end {
             let message = format!(
                 "the tensors from {} to {} were to be written, of {total}: plan the job again",
@@ -435,13 +446,13 @@ impl PartRequest {
             );
             return Err(CoreError::new(Code::InvalidArg, message));
         }
-        chosen.keep(self.from as usize, self.end as usize);
+        selection.keep(self.from as usize, self.end as usize);
         let (number, count) = (u64::from(self.number), u64::from(self.count));
         Ok((count > 1).then_some(SetPart { number, count, tensors: Some(total as u64) }))
     }
 }
 
-/// Whether a `config.json` of a model is next to weights, as `takeCheckpoint` wants it.
+/// Whether a `config.json` of a model is next to weights, as `selectCheckpoint` wants it.
 #[napi(ts_return_type = "Promise<boolean>", catch_unwind)]
 pub fn is_checkpoint<'env>(
     env: &'env Env,
@@ -488,7 +499,7 @@ pub fn attribute_refusal(
 
 /// Some of the tensors.
 struct Range<'a> {
-    chosen: &'a Chosen,
+    selection: &'a Selection,
     from: usize,
     end: usize,
 }
@@ -496,12 +507,12 @@ struct Range<'a> {
 impl Range<'_> {
     fn copy(&self, reading: Reading<'_>, casts: &Casts, writer: &mut Writer) -> CoreResult<()> {
         let count = self.end.saturating_sub(self.from);
-        let tensors = self.chosen.tensors(reading.catalog).skip(self.from).take(count);
+        let tensors = self.selection.tensors(reading.catalog).skip(self.from).take(count);
         self.expect(reading.watch, tensors.clone().map(|(_, tensor)| stored_bytes(tensor)));
         let ahead = ReadAhead::new(reading.sources, reading.catalog.shards.len());
         let reading = Reading { sources: &ahead, ..reading };
         for (at, tensor) in tensors {
-            convert::copy(reading, tensor, &self.chosen.name(at, tensor), casts, writer)?;
+            convert::copy(reading, tensor, &self.selection.name(at, tensor), casts, writer)?;
             reading.watch.did_tensor();
         }
         Ok(())

@@ -55,6 +55,8 @@ pub struct WriteFormatInfo {
     pub shards: String,
     /// Whether files are models that programs run by their metadata.
     pub models: bool,
+    /// The formats of files that may be the weights of a checkpoint, which becomes a model of this format.
+    pub checkpoints: Vec<String>,
     /// What a listing shows of a model, if files are models: `{}` in a key is the value of the attribute before it.
     pub facts: Option<Vec<ModelFact>>,
     pub generator: bool,
@@ -121,6 +123,7 @@ impl From<&WriteFormat> for WriteFormatInfo {
             content_digest: writing.content_digest.is_some(),
             shards: writing.shards.name().to_owned(),
             models: writing.model.is_some(),
+            checkpoints: writing.model.map(|rules| owned(rules.checkpoints)).unwrap_or_default(),
             facts: writing.model.map(|rules| rules.facts.iter().map(ModelFact::from).collect()),
             generator: writing.generator,
             pads_packed: writing.profiles,

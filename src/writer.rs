@@ -375,12 +375,6 @@ impl NativeWriter {
         self.harmlessly(&env, |writer| if writer.is_set() { Ok(()) } else { writer.foresee(empty) })
     }
 
-    /// Whether all keys and values of the attributes of the new file are text.
-    #[napi(catch_unwind)]
-    pub fn has_only_texts(&self, env: Env) -> Result<bool> {
-        throw(&env, with_writer(&self.slot, |writer| writer.attributes().are_texts()))
-    }
-
     /// The attributes that readers will find in the file.
     #[napi(catch_unwind)]
     pub fn expected_attributes(&self, env: Env) -> Result<NativeAttributes> {

@@ -150,8 +150,8 @@ for (const [kind, source] of Object.entries({ 'a path': path, memory: bytes })) 
     const target = scratchPath('many.safetensors')
     const events = []
     let turns
-    const calls = ['take', 'plan', 'begin', 'write', 'stageNext']
-    const counts = await crossings(binding.Selection.prototype, calls, async () => {
+    const calls = ['select', 'plan', 'begin', 'write', 'stageNext']
+    const counts = await crossings(binding.NativeConversion.prototype, calls, async () => {
       turns = await turnsBetween((called) =>
         convert(source, target, {
           filter: (tensor) => {
@@ -163,7 +163,7 @@ for (const [kind, source] of Object.entries({ 'a path': path, memory: bytes })) 
         }),
       )
     })
-    t.deepEqual(counts, { take: 3, plan: 1, begin: 1, write: staged || 1, stageNext: staged })
+    t.deepEqual(counts, { select: 3, plan: 1, begin: 1, write: staged || 1, stageNext: staged })
     t.true(turns >= 2, `${turns} turns`)
     const all = (COUNT - 1) * 4
     t.deepEqual(events.at(-1), { bytes: all, totalBytes: all, tensors: COUNT - 1, totalTensors: COUNT - 1 })

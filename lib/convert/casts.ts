@@ -1,10 +1,14 @@
-// The casts of a conversion, for the binding.
+// The casts of a conversion, and the options of which none may be without effect.
+import { invalid } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
-import type { PlanRequest } from '../native/native.js'
+import type { ConversionPlan, PlanRequest } from '../native/native.js'
 import { TURN } from '../read/batches.js'
 import type { Catalog } from '../read/catalog.js'
+import { missingKey } from '../values/attributes.js'
 import { Casts, type Idle, type Rule } from '../values/cast.js'
 import { type DTypeInfo, dtypeInfo } from '../values/dtype.js'
+import { checkGlobs } from '../values/filter.js'
+import type { ConvertOptions } from './options.js'
 
 /** What casts depend on. */
 export type Castable = Pick<Catalog, 'size' | 'name' | 'dtype' | 'layout'> & {
@@ -38,7 +42,7 @@ export async function singleCasts(casts: Casts, catalog: Castable): Promise<Sing
  * Throws RangeError ZT_INVALID_ARG for a rule that is used for none of the tensors that are converted. `quantized`: the tensors that `quantize`
  * takes. The option `dtype` is for those that it leaves, which may be none. `float32`: the tensors of a model that stay float32.
  */
-export async function checkCasts(
+async function checkCasts(
   casts: Casts,
   catalog: Castable,
   chosen: readonly Uint32Array[],
@@ -71,7 +75,7 @@ export async function checkCasts(
 }
 
 /** The ordinals of several lists, in order. */
-export function* each(chosen: readonly Uint32Array[]): Generator<number> {
+function* each(chosen: readonly Uint32Array[]): Generator<number> {
   for (const ordinals of chosen) yield* ordinals
 }
 
@@ -86,4 +90,40 @@ const isNumbers = (layout: string): boolean => layout === 'dense' || layout === 
 function castOf(casts: Casts, catalog: Castable, ordinal: number): DTypeInfo | undefined {
   if (casts.isEmpty || !isNumbers(catalog.layout(ordinal))) return undefined
   return casts.target(catalog.name(ordinal), catalog.dtype(ordinal))
+}
+
+/** What `checkEffects` compares with the options. */
+interface Selected {
+  readonly casts: Casts
+  /** The ordinals of the tensors. */
+  readonly chosen: readonly Uint32Array[]
+  readonly catalog: () => Promise<Castable>
+}
+
+/**
+ * Throws for options that would change nothing: `cast`, `dtype` and `skip`, whose patterns match none of the tensors, `dequantize` without a
+ * quantized tensor, keys to remove that do not exist, and `checkpoint: false` for a model that is copied.
+ */
+export async function checkEffects(
+  { quantized, float32, dequantizes, missing, isCopy }: ConversionPlan,
+  { casts, chosen, catalog }: Selected,
+  { checkpoint, dequantize, skip }: ConvertOptions,
+): Promise<void> {
+  if (checkpoint === false && isCopy) {
+    const message = 'checkpoint has no effect here: the source is a model of the same format, and no checkpoint'
+    throw invalid(TypeError, message, { option: 'checkpoint' })
+  }
+  if (!casts.isEmpty) await checkCasts(casts, await catalog(), chosen, new Set(quantized?.ordinals), new Set(float32))
+  if (typeof skip === 'string' || Array.isArray(skip)) checkGlobs('skip', skip, namesOf(chosen, await catalog()))
+  if (dequantize !== undefined && !dequantizes) {
+    const option = 'dequantize'
+    throw invalid(RangeError, `${option} has no effect: none of the tensors is quantized, or can be dequantized`, {
+      option,
+    })
+  }
+  if (missing !== undefined) throw missingKey(missing)
+}
+
+function* namesOf(chosen: readonly Uint32Array[], catalog: Castable): Generator<string> {
+  for (const ordinal of each(chosen)) yield catalog.name(ordinal)
 }

@@ -1,8 +1,7 @@
 // Checkpoints of the Hugging Face hub that become GGUF.
-import { extname, resolve } from 'node:path'
 import { invalid, optionHint, ZTensorError } from '../native/errors.js'
 import { run } from '../native/job.js'
-import { binding, type NativeSelection } from '../native/native.js'
+import { binding, type NativeConversion } from '../native/native.js'
 import { TensorFile } from '../read/file.js'
 import { openRequest } from '../read/open-request.js'
 import { remoteRequest, remoteUrl } from '../read/remote.js'
@@ -12,7 +11,7 @@ import { dtypes } from '../values/dtype.js'
 import type { Writing } from '../values/formats.js'
 import type { Warning } from '../values/warning.js'
 import type { Castable } from './casts.js'
-import type { ConvertOptions } from './convert-options.js'
+import type { ConvertOptions } from './options.js'
 
 /** A checkpoint of the Hugging Face hub as GGUF has it. */
 export interface Checkpoint {
@@ -26,39 +25,21 @@ export interface Checkpoint {
   readonly digest: string
 }
 
-const CHECKPOINTS: readonly string[] = ['safetensors', 'pytorch']
-
-/** The name of a model by the path or the URL of its weights or their folder. */
-function modelName(location: string): string {
-  const scheme = /^[a-z0-9]+:\/\//i
-  const isUrl = scheme.test(location)
-  const path = isUrl ? resolve('/', location.replace(scheme, '').replace(/[?#].*$/, '')) : resolve(location)
-  const parts = path.split(/[\\/]/).filter(Boolean)
-  const names = parts.filter((part, at) => at < parts.length - 1 || extname(part) === '' || parts.length === 1)
-  const words = (names.at(-1) ?? 'model').replace(/@[^@]*$/, '').split(/[-\s]+/)
-  const isPlain = (word: string): boolean => word === word.toLowerCase() && !/^(v\d|\d)/.test(word)
-  return words.map((word) => (isPlain(word) ? `${word[0]?.toUpperCase() ?? ''}${word.slice(1)}` : word)).join(' ')
-}
-
 /** Whether a file is in a format of checkpoints, and its folder is known. */
-const mayBeCheckpoint = (file: TensorFile): boolean => CHECKPOINTS.includes(file.format) && file.path !== undefined
+const mayBeCheckpoint = ({ format, path }: TensorFile, { checkpoints }: Writing): boolean =>
+  checkpoints.includes(format) && path !== undefined
 
 /** Why a file in a format of checkpoints is not a checkpoint, for messages. */
-function reasonFor(file: TensorFile): string | undefined {
-  if (!CHECKPOINTS.includes(file.format)) return undefined
+function reasonFor(file: TensorFile, { checkpoints }: Writing): string | undefined {
+  if (!checkpoints.includes(file.format)) return undefined
   return file.files.some(({ path }) => path !== undefined)
     ? 'the source is a list of files; to convert a checkpoint, name its folder or its index instead'
     : 'the source has no path; to convert a checkpoint, name its folder or the file of its weights'
 }
 
 /** Why a source in a format of checkpoints is not converted as a checkpoint; undefined if it may be. */
-export function noCheckpoint(
-  file: TensorFile,
-  { checkpoint }: ConvertOptions,
-  { typedAttributes }: Writing,
-): string | undefined {
-  const is = !typedAttributes || checkpoint !== undefined || mayBeCheckpoint(file)
-  return is ? undefined : reasonFor(file)
+export function noCheckpoint(file: TensorFile, { checkpoint }: ConvertOptions, writing: Writing): string | undefined {
+  return checkpoint !== undefined || mayBeCheckpoint(file, writing) ? undefined : reasonFor(file, writing)
 }
 
 /** Where the files next to the weights are, and how they are read. */
@@ -75,10 +56,9 @@ export const RENAMED = 'rename gives the tensors other names, so that they are n
 export async function passedOver(
   file: TensorFile,
   given: ConvertOptions,
-  { typedAttributes }: Writing,
+  writing: Writing,
 ): Promise<readonly ZTensorError[]> {
-  if (!typedAttributes || given.rename === undefined || given.checkpoint !== undefined || !mayBeCheckpoint(file))
-    return []
+  if (given.rename === undefined || given.checkpoint !== undefined || !mayBeCheckpoint(file, writing)) return []
   const { location, remote, followLinks } = placeOf(file, given)
   const { signal } = given
   const looking = run(TensorFile.storeOf(file), { signal }, (control) =>
@@ -91,21 +71,22 @@ export async function passedOver(
   return [new ZTensorError('ZT_INVALID_ARG', message)]
 }
 
-/** Takes the tensors of a checkpoint, if the source is one and the target is GGUF. */
-export async function takeCheckpoint(
+/** Selects the tensors of a checkpoint, if the source is one and becomes a model of the target's format. */
+export async function selectCheckpoint(
   file: TensorFile,
-  selection: NativeSelection,
+  native: NativeConversion,
   given: ConvertOptions,
-  { typedAttributes }: Writing,
+  writing: Writing,
   signal: AbortSignal | undefined,
 ): Promise<Checkpoint | undefined> {
   const asked = optional(given.checkpoint, (value) => validateBoolean('checkpoint', value))
-  if (asked !== undefined && !typedAttributes)
+  const hasCheckpoints = writing.checkpoints.length > 0
+  if (asked !== undefined && !hasCheckpoints)
     throw invalid(TypeError, 'checkpoint is only supported for GGUF', { option: 'checkpoint' })
   const store = TensorFile.storeOf(file)
-  if (!typedAttributes || asked === false) return undefined
-  if (!mayBeCheckpoint(file)) {
-    const why = reasonFor(file)
+  if (!hasCheckpoints || asked === false) return undefined
+  if (!mayBeCheckpoint(file, writing)) {
+    const why = reasonFor(file, writing)
     if (asked) {
       const needs = 'checkpoint needs the path or the URL of safetensors or PyTorch weights, or of their folder'
       throw invalid(TypeError, `${needs}${why === undefined ? '' : `: ${why}`}`, { option: 'checkpoint' })
@@ -116,16 +97,7 @@ export async function takeCheckpoint(
   const { location, remote, followLinks } = placeOf(file, given)
   const { set } = freezeChanges('metadata', given.metadata ?? {})
   const info = await run(store, { signal }, (control) =>
-    selection.takeCheckpoint(
-      store.native,
-      location,
-      remote,
-      followLinks,
-      asked ?? false,
-      modelName(file.path ?? ''),
-      set,
-      control,
-    ),
+    native.selectCheckpoint(store.native, location, remote, followLinks, asked ?? false, set, control),
   )
   if (info === null) {
     if (asked) throw new ZTensorError('ZT_NOT_FOUND', `no config.json is next to the weights of ${location}`)

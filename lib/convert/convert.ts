@@ -1,14 +1,14 @@
 import { join } from 'node:path'
 import type { Writable } from 'node:stream'
 import { builtins } from '../native/builtins.js'
-import { rethrowNative, type ZTensorError } from '../native/errors.js'
+import type { ZTensorError } from '../native/errors.js'
 import { type JobOptions, type Progress, run } from '../native/job.js'
 import type {
   BeginRequest,
   Begun,
   ConversionPlan,
+  NativeConversion,
   NativeOutflow,
-  NativeSelection,
   NativeWriter,
   PartRequest,
 } from '../native/native.js'
@@ -28,24 +28,21 @@ import {
 } from '../values/attributes.js'
 import { dtypes } from '../values/dtype.js'
 import { tensorFilter } from '../values/filter.js'
-import type { Writing } from '../values/formats.js'
 import { validateRenaming } from '../values/rename.js'
 import { storageTypeOf } from '../values/storage-type.js'
+import { type CreateOptions, metadataOf, withFormat, writeRequest } from '../write/options.js'
+import type { Outlet } from '../write/outlet.js'
+import { type Target, validateTarget } from '../write/target.js'
+import { TensorWriter } from '../write/writer.js'
 import {
   CONVERT_OPTIONS,
   type ConvertOptions,
   type ConvertPlan,
   type ConvertResult,
   validateDequantize,
-} from './convert-options.js'
-import { leftOutErrors } from './fitted-attributes.js'
-import { type CreateOptions, metadataOf, withFormat, writeRequest } from './options.js'
-import type { Outlet } from './outlet.js'
-import { quantizedResult } from './quantize.js'
-import { bareOf, type Skips, skipping } from './selection.js'
-import { refusedOf, type Taking, takeTensors, tensorsOf } from './taking.js'
-import { type Target, validateTarget } from './target.js'
-import { TensorWriter } from './writer.js'
+} from './options.js'
+import { type Conversion, planConversion } from './plan.js'
+import { leftOutErrors, refusedOf, type Skips, skipping, tensorsOf, withoutAttributes } from './refusals.js'
 
 /** `convert` of lib/lazy.ts. */
 export async function convert(
@@ -65,8 +62,8 @@ export async function convert(
   const dryRun = optional(read.dryRun, (value) => validateBoolean('dryRun', value)) ?? false
   return withOpen(source, { ...read.source, signal: job.signal }, async (file) => {
     const given = { ...creating, rename, dryRun }
-    const taking = await takeTensors(file, { ...given, signal: job.signal })
-    const { result } = await writeTaken(file, taking, dryRun ? NOWHERE : to, given, job, skips)
+    const conversion = await planConversion(file, { ...given, signal: job.signal })
+    const { result } = await writeConversion(file, conversion, dryRun ? NOWHERE : to, given, job, skips)
     return result
   })
 }
@@ -90,19 +87,6 @@ function planOf({ outlines = [] }: Begun, unchecked: number): ConvertPlan {
   return { tensors, byteLength, files: (tensors[tensors.length - 1]?.file ?? 0) + 1, unchecked }
 }
 
-const THIS = 'ztensor'
-/** Versions of zTensor whose other readers, releases of ztensor for Python, read no tensors but dense and sparse ones. */
-const BASIC = ['0.1', '1.0', '1.2']
-
-/**
- * The programs that can read a file. `isBasic`: all tensors are dense or sparse. `hasOnlyTexts`: all keys and values of the file's
- * attributes are texts; ztensor for Python 1.0.0 and 1.0.1 rejects other attributes ("expected a string").
- */
-function readersOf({ id, readers }: Writing, isBasic: boolean, hasOnlyTexts: () => boolean): readonly string[] {
-  const others = (isBasic || !BASIC.includes(id)) && (id !== '1.0' || hasOnlyTexts())
-  return others ? readers : [THIS]
-}
-
 /** The attributes of a conversion. */
 interface ChosenAttributes {
   /** Those to write, unless they are copied natively. */
@@ -114,24 +98,34 @@ interface ChosenAttributes {
 }
 
 /** Chooses the attributes to write. */
-function attributesOf({ plan, writing }: Taking, { attributes, strictAttributes }: ConvertOptions): ChosenAttributes {
+function attributesOf(
+  { plan, writing }: Conversion,
+  { attributes, strictAttributes }: ConvertOptions,
+): ChosenAttributes {
   if (attributes === false) return { attributes: {}, isCopied: false, skipped: [] }
   const isCopied = attributes === undefined && (plan.attributes || !strictAttributes)
   return { attributes, isCopied, skipped: isCopied ? leftOutErrors(plan, writing) : [] }
 }
 
+/** The part of a conversion's result that says what was quantized. */
+export function quantizedResult({ quantized }: ConversionPlan): ConvertResult['quantized'] {
+  if (quantized === undefined) return { types: {}, fallbacks: [], unweighted: [] }
+  const { types, fallbacks, unweighted } = quantized
+  return { types: Object.fromEntries(types.map(({ type, tensors }) => [type, tensors])), fallbacks, unweighted }
+}
+
 /** The state of a conversion. */
 interface Work {
   readonly store: Store
-  readonly selection: NativeSelection
+  readonly native: NativeConversion
   readonly writer: TensorWriter
-  readonly native: NativeWriter
+  readonly target: NativeWriter
   readonly outlet: Outlet | undefined
   readonly job: JobOptions
 }
 
 /** Finds the tensors that the target cannot represent because of their data. Returns the number of bytes read. */
-async function judge({ store, selection, native, job }: Work, plan: ConversionPlan): Promise<number> {
+async function inspect({ store, native, target, job }: Work, plan: ConversionPlan): Promise<number> {
   const { onProgress, signal } = job
   let bytes = 0
   const report = (progress: Progress): void => {
@@ -140,9 +134,9 @@ async function judge({ store, selection, native, job }: Work, plan: ConversionPl
     onProgress?.({ bytes: progress.bytes, tensors: 0, ...totals })
   }
   const many = {
-    count: plan.judged,
-    bytes: plan.judgedBytes,
-    next: (from: number) => selection.stageNext(store.native, true, from),
+    count: plan.inspected,
+    bytes: plan.inspectedBytes,
+    next: (from: number) => native.stageNext(store.native, true, from),
     onProgress: onProgress && report,
     signal,
   }
@@ -151,7 +145,7 @@ async function judge({ store, selection, native, job }: Work, plan: ConversionPl
     run(
       store,
       { onProgress, signal },
-      (control) => selection.write(store.native, native, { judged: true, from, end }, control, stage),
+      (control) => native.write(store.native, target, { inspected: true, from, end }, control, stage),
       'when undone',
     ),
   )
@@ -159,18 +153,14 @@ async function judge({ store, selection, native, job }: Work, plan: ConversionPl
 }
 
 /** Copies the remaining tensors. `before` is the number of bytes that were read before. */
-async function copy(
-  { store, selection, writer, native, outlet, job }: Work,
-  left: Begun,
-  before: number,
-): Promise<void> {
+async function copy({ store, native, writer, target, outlet, job }: Work, left: Begun, before: number): Promise<void> {
   const { onProgress, signal } = job
   const report = (progress: Progress): void =>
     onProgress?.({ ...progress, bytes: before + progress.bytes, totalBytes: before + progress.totalBytes })
   const many = {
     count: left.tensors,
     bytes: left.bytes,
-    next: (from: number) => selection.stageNext(store.native, false, from),
+    next: (from: number) => native.stageNext(store.native, false, from),
     onProgress: onProgress && report,
     signal,
   }
@@ -179,7 +169,7 @@ async function copy(
       run(
         store,
         { onProgress, signal: stop },
-        (control) => selection.write(store.native, native, { judged: false, from, end }, control, stage, blocks),
+        (control) => native.write(store.native, target, { inspected: false, from, end }, control, stage, blocks),
         'when undone',
       )
     // Queued in the writer, so that abort() waits for it.
@@ -194,15 +184,15 @@ interface Converted {
 }
 
 /** Finds the tensors that cannot be written because of their data. Returns what is skipped, and the number of bytes read. */
-async function judged(
+async function inspected(
   work: Work,
-  taking: Taking,
+  conversion: Conversion,
   given: ConvertOptions,
   skips: Skips,
 ): Promise<{ skipped: readonly ZTensorError[]; bytes: number }> {
   try {
-    const bytes = await judge(work, taking.plan)
-    return { skipped: await refusedOf(taking, given, skips), bytes }
+    const bytes = await inspect(work, conversion.plan)
+    return { skipped: await refusedOf(conversion, given, skips), bytes }
   } catch (error) {
     // Nothing was written to the stream yet.
     work.outlet?.release()
@@ -223,95 +213,91 @@ function changesOf(metadata: AttributeChanges | undefined, stated: AttributeChan
 async function beginTarget(
   { begin, remote }: Pick<Target, 'begin' | 'remote'>,
   given: CreateOptions,
-  { selection }: Taking,
+  { native }: Conversion,
   store: Store,
   job: JobOptions,
 ): Promise<Work> {
   const writer = await TensorWriter.make(await begin(), writeRequest(given), job.signal, remote)
-  return { store, selection, writer, ...TensorWriter.partsOf(writer), job }
+  const parts = TensorWriter.partsOf(writer)
+  return { store, native, writer, target: parts.native, outlet: parts.outlet, job }
 }
 
 /** Begins a file with the attributes of a conversion, in memory, and passes its writer to `use`. */
 export async function withAttributes<T>(
   file: TensorFile,
-  taking: Taking,
+  conversion: Conversion,
   given: ConvertOptions,
   job: JobOptions,
   use: (writer: NativeWriter) => T | Promise<T>,
 ): Promise<T> {
-  const { work, begin } = await beginTaken(file, taking, NOWHERE, given, job)
+  const { work, begin } = await beginConversion(file, conversion, NOWHERE, given, job)
   try {
     await begin({ tensors: false, outlines: false })
-    return await use(work.native)
+    return await use(work.target)
   } finally {
     await work.writer.abort()
   }
 }
 
 /** Begins the target of what was taken. `begin` hands over the attributes that are not options of the writer, and the tensors. */
-async function beginTaken(
+async function beginConversion(
   file: TensorFile,
-  taking: Taking,
+  conversion: Conversion,
   target: Pick<Target, 'begin' | 'remote'>,
   given: ConvertOptions,
   job: JobOptions,
 ) {
-  const { writing, stated } = taking
+  const { writing, stated } = conversion
   const store = TensorFile.storeOf(file)
   const generator = given.generator ?? (writing.generator ? file.generator : undefined)
-  const { attributes, isCopied, skipped } = attributesOf(taking, given)
+  const { attributes, isCopied, skipped } = attributesOf(conversion, given)
   const changes = mergeChanges({ ...stated }, given.metadata)
   const metadata = metadataOf(writing, { ...given, metadata: changes })
-  const work = await beginTarget(target, { ...given, attributes, generator, metadata }, taking, store, job)
+  const work = await beginTarget(target, { ...given, attributes, generator, metadata }, conversion, store, job)
   const begin = (request: BeginRequest): Promise<Begun> => {
     const whole = isCopied ? { ...request, ...changesOf(metadata, stated) } : request
-    return run(store, { signal: job.signal }, (control) =>
-      work.selection.begin(store.native, work.native, whole, control),
-    )
+    return run(store, { signal: job.signal }, (control) => work.native.begin(store.native, work.target, whole, control))
   }
   return { work, begin, skipped }
 }
 
 /** Writes the tensors that were taken; with `part`, only some of them, as one file of a set. */
-export async function writeTaken(
+export async function writeConversion(
   file: TensorFile,
-  taking: Taking,
+  conversion: Conversion,
   target: Pick<Target, 'begin' | 'remote'>,
   given: ConvertOptions,
   job: JobOptions,
   skips: Skips,
   part?: PartRequest,
 ): Promise<Converted> {
-  const { writing, selection, plan: planned, checkpoint } = taking
+  const { native, plan: planned, checkpoint } = conversion
   const { signal } = job
-  const bare = await bareOf(selection)
-  const judges = planned.judged > 0 && !given.dryRun
-  let skipped = judges ? [] : await refusedOf(taking, given, skips)
-  const { work, begin, skipped: leftOut } = await beginTaken(file, taking, target, given, job)
-  const { writer, native } = work
+  const bare = await withoutAttributes(native)
+  const inspects = planned.inspected > 0 && !given.dryRun
+  let skipped = inspects ? [] : await refusedOf(conversion, given, skips)
+  const { work, begin, skipped: leftOut } = await beginConversion(file, conversion, target, given, job)
+  const { writer } = work
   try {
     let before = 0
-    if (judges) ({ skipped, bytes: before } = await judged(work, taking, given, skips))
+    if (inspects) ({ skipped, bytes: before } = await inspected(work, conversion, given, skips))
     // From here on an abort destroys the stream. Before, it is not changed.
     await TensorWriter.listen(writer)
     const outlines = given.dryRun ?? false
     const left = await begin({ tensors: true, outlines, ...(part === undefined ? {} : { part }) })
-    const plan = outlines ? planOf(left, planned.judged) : undefined
+    const plan = outlines ? planOf(left, planned.inspected) : undefined
     if (plan === undefined) await copy(work, left, before)
     signal?.throwIfAborted()
-    const readers = writing.models
-      ? planned.readers
-      : readersOf(writing, left.isBasic, () => rethrowNative(() => native.hasOnlyTexts()))
     if (plan === undefined) await writer.finish()
     else await writer.abort()
     const result = {
       ...(plan === undefined ? {} : { plan }),
       tensors: left.tensors,
       quantized: quantizedResult(planned),
-      skipped: [...skipped, ...bare, ...leftOut, ...taking.leftOut],
+      skipped: [...skipped, ...bare, ...leftOut, ...conversion.leftOut],
       skippedTensors: tensorsOf(skipped),
       warnings: [...file.warnings, ...(checkpoint?.warnings ?? [])],
-      readers,
+      readers: left.readers,
     }
     // The results of equal conversions are equal.
     const path = plan === undefined ? TensorWriter.entryOf(writer) : undefined

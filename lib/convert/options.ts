@@ -11,7 +11,7 @@ import type { DType } from '../values/dtype.js'
 import type { Filter } from '../values/filter.js'
 import type { Renaming } from '../values/rename.js'
 import type { Warning } from '../values/warning.js'
-import { CREATE_OPTIONS, type CreateOptions } from './options.js'
+import { CREATE_OPTIONS, type CreateOptions } from '../write/options.js'
 
 /** How to convert a file. Its attributes and generator are copied unless you set others. */
 export interface ConvertOptions extends Omit<CreateOptions, 'attributes'>, JobOptions {

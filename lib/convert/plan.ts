@@ -1,26 +1,26 @@
 // The first step of a conversion: which tensors are written, with which names and types. It reads the index and writes nothing.
-import { invalid, rethrowNative, type ZTensorError } from '../native/errors.js'
+import { invalid, optionHint, rethrowNative, type ZTensorError } from '../native/errors.js'
 import { run } from '../native/job.js'
-import type { ConversionPlan, NativeSelection } from '../native/native.js'
+import { binding, type ConversionPlan, type NativeConversion, type QuantizeRequest } from '../native/native.js'
+import { isPlainObject } from '../native/realm.js'
 import { everything } from '../read/batches.js'
 import { TensorFile } from '../read/file.js'
-import { type AttributeChanges, freezeChanges, freezeMap } from '../values/attributes.js'
+import { optional, validateBoolean, validateText, wrongType } from '../values/arguments.js'
+import { type AttributeChanges, type AttributeValueInput, freezeChanges, freezeMap } from '../values/attributes.js'
 import { Casts } from '../values/cast.js'
+import { validateDType } from '../values/elements.js'
 import { type Writing, writingOfId } from '../values/formats.js'
-import { needsCatalog, type SingleCasts, singleCasts } from './casts.js'
-import { type Checkpoint, noCheckpoint, passedOver, RENAMED, takeCheckpoint } from './checkpoint.js'
-import type { ConversionOptions, ConvertOptions } from './convert-options.js'
-import { checkEffects } from './effects.js'
-import { statedAttributes } from './fitted-attributes.js'
-import { writeRequest } from './options.js'
-import { quantizeRequest } from './quantize.js'
-import { choose, newSelection, nothingLeft, refusal, refusalsOf, type Skips, type Take } from './selection.js'
+import { writeRequest } from '../write/options.js'
+import { checkEffects, needsCatalog, type SingleCasts, singleCasts } from './casts.js'
+import { type Checkpoint, noCheckpoint, passedOver, RENAMED, selectCheckpoint } from './checkpoint.js'
+import type { ConversionOptions, ConvertOptions } from './options.js'
+import { type Select, selectTensors } from './select.js'
 
 /** The tensors that a conversion writes. */
-export interface Taking {
+export interface Conversion {
   readonly writing: Writing
   readonly canonical: boolean
-  readonly selection: NativeSelection
+  readonly native: NativeConversion
   readonly plan: ConversionPlan
   readonly checkpoint: Checkpoint | undefined
   /** What the target does not get of a checkpoint. */
@@ -31,34 +31,81 @@ export interface Taking {
   readonly isTask: boolean
 }
 
-/** Takes the tensors of a task. */
-export type Choosing = (take: Take) => void
+/** Selects the tensors of a task of a job. */
+export type SelectTask = (select: Select) => void
 
-/** Takes the tensors of a checkpoint, those that `choosing` takes, or those that `filter` selects. */
+/** Selects the tensors of a task, those of a checkpoint, or those that `filter` matches. */
 async function fill(
   file: TensorFile,
-  selection: NativeSelection,
+  native: NativeConversion,
   given: ConvertOptions,
   writing: Writing,
-  choosing: Choosing | undefined,
+  selectTask: SelectTask | undefined,
   chosen: Uint32Array[],
 ): Promise<Checkpoint | undefined> {
-  const take: Take = (ordinals, names) => {
+  const select: Select = (ordinals, names) => {
     chosen.push(ordinals)
-    selection.take(ordinals, names)
+    native.select(ordinals, names)
   }
-  if (choosing !== undefined) {
-    rethrowNative(() => choosing(take))
+  if (selectTask !== undefined) {
+    rethrowNative(() => selectTask(select))
     return undefined
   }
-  const checkpoint = await takeCheckpoint(file, selection, given, writing, given.signal)
+  const checkpoint = await selectCheckpoint(file, native, given, writing, given.signal)
   if (checkpoint !== undefined) chosen.push(everything(checkpoint.castable.size))
   else if (writing.numbered && given.rename !== undefined)
     throw invalid(TypeError, `rename has no effect: the tensors of ${writing.title} have numbers instead of names`, {
       option: 'rename',
     })
-  else await choose(file, take, given)
+  else await selectTensors(file, select, given)
   return checkpoint
+}
+
+/** A conversion of the addon. Its plan adds the casts that depend on names. */
+function newConversion(
+  casts: Casts,
+  { attributes, dequantize }: Pick<ConvertOptions, 'attributes' | 'dequantize'>,
+  numbered: boolean,
+): NativeConversion {
+  const dequantized = optional(dequantize, (value) => validateDType('dequantize', value).code)
+  return rethrowNative(
+    () => new binding.NativeConversion(casts.pairs ?? [], dequantized, attributes !== false, numbered),
+  )
+}
+
+/** Validates the option `quantize`. */
+function validateQuantize(value: unknown): string | Readonly<Record<string, string>> {
+  if (typeof value === 'string') return value
+  if (!isPlainObject(value)) throw wrongType('quantize', "a mixture such as 'q4_k_m' or types by patterns", value)
+  const rules = Object.entries(value)
+  for (const [pattern, type] of rules) validateText(`quantize[${JSON.stringify(pattern)}]`, type)
+  if (rules.length === 0) throw invalid(RangeError, 'quantize must have at least one pattern', { option: 'quantize' })
+  return value as Readonly<Record<string, string>>
+}
+
+/** The request to quantize tensors; undefined if they stay as they are. */
+function quantizeRequest({
+  quantize,
+  requantize,
+  imatrix,
+  imatrixName,
+}: ConversionOptions): QuantizeRequest | undefined {
+  const wanted = optional(quantize, validateQuantize)
+  const again = optional(requantize, (value) => validateBoolean('requantize', value)) ?? false
+  const matrix = optional(imatrix, (value) => validateText('imatrix', value))
+  if (wanted === undefined) {
+    const idle = matrix !== undefined ? 'imatrix' : again ? 'requantize' : undefined
+    if (idle !== undefined) {
+      const hint = optionHint('quantize')
+      throw invalid(TypeError, `${idle} has no effect without a quantization${hint.text}`, {
+        option: idle,
+        hints: [hint],
+      })
+    }
+    return undefined
+  }
+  const what = typeof wanted === 'string' ? { mixture: wanted, rules: [] } : { rules: Object.entries(wanted).flat() }
+  return { ...what, requantize: again, ...(matrix === undefined ? {} : { imatrix: [matrix, imatrixName ?? matrix] }) }
 }
 
 const NONE = new Uint32Array(0)
@@ -80,18 +127,22 @@ function requestOf(given: ConversionOptions, isTask: boolean) {
   }
 }
 
-/** Chooses the tensors of a conversion, by default those that `filter` selects, and their types. */
-export async function takeTensors(file: TensorFile, given: ConversionOptions, choosing?: Choosing): Promise<Taking> {
+/** Plans a conversion from the index of its source: the tensors, by default those that `filter` matches, and their types. */
+export async function planConversion(
+  file: TensorFile,
+  given: ConversionOptions,
+  selectTask?: SelectTask,
+): Promise<Conversion> {
   const { signal } = given
   const store = TensorFile.storeOf(file)
   const casts = new Casts(given.cast, given.dtype)
   // Validates the target's options without the source's attributes, which may be skipped.
   const { writeFormat, canonical } = writeRequest({ ...given, attributes: undefined, metadata: undefined })
   const writing = writingOfId(writeFormat) as Writing
-  const selection = newSelection(casts, given, writing.numbered)
-  const isTask = choosing !== undefined
+  const native = newConversion(casts, given, writing.numbered)
+  const isTask = selectTask !== undefined
   const chosen: Uint32Array[] = []
-  const checkpoint = await fill(file, selection, given, writing, choosing, chosen)
+  const checkpoint = await fill(file, native, given, writing, selectTask, chosen)
   const passed = checkpoint === undefined && !isTask ? await passedOver(file, given, writing) : []
   const lack = passed.length > 0 ? RENAMED : noCheckpoint(file, given, writing)
   const catalog = async () => checkpoint?.castable ?? (await TensorFile.ready(file, signal))
@@ -103,26 +154,26 @@ export async function takeTensors(file: TensorFile, given: ConversionOptions, ch
     ...requestOf(given, isTask),
     ...(lack === undefined ? {} : { lack }),
   }
-  const plan = await run(store, { signal }, (control) => selection.plan(store.native, request, control))
+  const plan = await run(store, { signal }, (control) => native.plan(store.native, request, control))
   if (!isTask) await checkEffects(plan, { casts, chosen, catalog }, given)
   const stated = statedAttributes(plan, writing)
   const leftOut = checkpoint?.leftOut ?? passed
-  return { writing, canonical, selection, plan, checkpoint, leftOut, stated, isTask }
+  return { writing, canonical, native, plan, checkpoint, leftOut, stated, isTask }
 }
 
-/** The number of tensors among refusals; that of the file's attributes has none. */
-export const tensorsOf = (refused: readonly ZTensorError[]): number =>
-  refused.filter(({ tensor }) => tensor !== undefined).length
+/** The attributes that state what is written: those of a mixture, or else the type of most elements, if it is not that of the source. */
+function statedAttributes({ quantized, statedType }: ConversionPlan, writing: Writing): AttributeChanges | undefined {
+  if (writing.attributes === 'none') return undefined
+  const mixture = writing.typedAttributes ? (quantized?.stated ?? []) : []
+  const stated = mixture.length > 0 ? mixture : statedType === undefined ? [] : [statedType]
+  return Object.fromEntries(stated.map(({ key, text, number }) => [key, text ?? numberAttribute(number, writing)]))
+}
 
-/** The errors for what the target cannot hold and `skips` leaves out. Throws for the rest, and if no tensor is left. */
-export async function refusedOf(
-  { selection, plan, writing, isTask }: Taking,
-  { attributes, strictAttributes }: ConvertOptions,
-  skips: Skips,
-): Promise<readonly ZTensorError[]> {
-  const refused = await refusalsOf(selection, attributes === undefined && (strictAttributes ?? false))
-  const failed = refused.filter((error) => !skips(error))
-  if (failed.length > 0) throw refusal(failed, writing.title)
-  if (!isTask && refused.length > 0 && tensorsOf(refused) === plan.tensors) throw nothingLeft(refused)
-  return refused
+function numberAttribute(
+  number: number | undefined,
+  { typedAttributes, attributes }: Writing,
+): AttributeValueInput | undefined {
+  if (number === undefined) return undefined
+  if (typedAttributes) return { type: 'uint32', value: number }
+  return attributes === 'text' ? String(number) : number
 }

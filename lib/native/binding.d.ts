@@ -64,6 +64,60 @@ export declare class NativeAttributes {
   check(file: NativeFile, position?: SetPosition | undefined | null): void
 }
 
+/** A conversion, from the selection of its tensors to their copy. */
+export declare class NativeConversion {
+  /** Divides the tensors among files of at most `largest` bytes, which are written independently. Call it after `plan`. */
+  files(file: NativeFile, writeFormat: string, alignment: number, largest: number, control: Control): Promise<PlannedFile[]>
+  /**
+   * Checks that a file of a set, which another process has written, has the planned tensors, and keeps its index for `join`. Call it
+   * after `plan`.
+   */
+  checkFile(file: NativeFile, written: NativeFile, writeFormat: string, expected: ExpectedTensors, reported: ReportedFile, control: Control): Promise<CheckedFile>
+  /**
+   * The bytes of the file that refers to the checked files of a set, in order: a root with the attributes of `writer`, or an index. Null
+   * for a set without such a file. `target` is the path after which the files are named. Ends the writer.
+   */
+  join(writer: NativeWriter, target: string, control: Control): Promise<Memory | null>
+  /**
+   * Plans each tensor: casts, types of blocks, and what the target cannot hold. Rejects tensors whose total size far
+   * exceeds that of their file, and duplicate names. Fails with `ZT_INVALID_ARG` if the attributes do not say which model it is, unless
+   * `is_any` is set or the source has the format already.
+   */
+  plan(file: NativeFile, request: PlanRequest, control: Control): Promise<ConversionPlan>
+  /**
+   * Which dtypes become which: `[from, to, …]`; the dtype that quantized tensors get; whether tensors keep attributes; `numbered`:
+   * the target has no names.
+   */
+  constructor(casts: Array<number>, dequantized: number | undefined | null, attributes: boolean, numbered: boolean)
+  /** Adds tensors; `names`: their new names, or none to keep their own names. */
+  select(ordinals: Uint32Array, names: Array<string>): void
+  /**
+   * Takes all tensors of a checkpoint of the Hugging Face hub as GGUF has them. `location` is the path or the URL of the weights or of
+   * their folder; with `remote` it is a URL. Null if no `config.json` is next to them, or if it is that of something else and not `is_sure`.
+   * `set`: metadata that takes precedence over that of the checkpoint. `follow_links`: the files next to the weights may be links out of
+   * their folder.
+   */
+  selectCheckpoint(file: NativeFile, location: string, remote: RemoteRequest | undefined | null, followLinks: boolean, isSure: boolean, set: unknown, control: Control): Promise<CheckpointInfo | null>
+  /** A stage for some of the tensors, or of those whose data must be checked, from a position on. */
+  stageNext(file: NativeFile, inspected: boolean, from: number): StageBatch
+  /**
+   * What cannot be held, page by page: in tensor order, and finally the file's own attributes if requested. With `without_attributes`, the tensors that
+   * are written without their attributes instead.
+   */
+  refusals(attributes: boolean, withoutAttributes: boolean): Array<NativeError>
+  /**
+   * Hands the attributes to the writer, without passing them through JavaScript, which has only one kind of number: those that the plan
+   * keeps, the metadata of a checkpoint, or those of the file, with changes. Then removes the tensors that cannot be held, and sorts the
+   * rest into the order that the writer needs.
+   */
+  begin(file: NativeFile, writer: NativeWriter, request: BeginRequest, control: Control): Promise<Begun>
+  /**
+   * Copies the tensors in a range of positions, in sequence; blocks of a file that the wrapper writes go through `outflow`. Or determines
+   * which of the tensors whose data must be checked cannot be held, in a range of their positions.
+   */
+  write(file: NativeFile, writer: NativeWriter, tensors: TensorRange, control: Control, stage?: Stage | undefined | null, outflow?: Outflow | undefined | null): Promise<void>
+}
+
 /** An open file. */
 export declare class NativeFile {
   /** The name of a format of the table, or `mixed`. */
@@ -220,8 +274,6 @@ export declare class NativeWriter {
   take(): Memory
   /** Fails if the index of a file of tensors with these names would be longer than readers accept. */
   foresee(names: Array<string>): void
-  /** Whether all keys and values of the attributes of the new file are text. */
-  hasOnlyTexts(): boolean
   /** The attributes that readers will find in the file. */
   expectedAttributes(): NativeAttributes
   /** Adds a tensor whose bytes remain in its file, which `shard` names and the digest identifies. */
@@ -261,60 +313,6 @@ export declare class ScriptSource {
   answerSibling(id: number, source?: number | undefined | null, byteLength?: number | undefined | null): void
   /** Passes an exception of the caller's code, stored by the wrapper under a number. */
   fail(id: number, message: string, thrown: number): void
-}
-
-/** Tensors by their ordinals in a file, with their new names. */
-export declare class Selection {
-  /** Divides the tensors among files of at most `largest` bytes, which are written independently. Call it after `plan`. */
-  files(file: NativeFile, writeFormat: string, alignment: number, largest: number, control: Control): Promise<PlannedFile[]>
-  /**
-   * Checks that a file of a set, which another process has written, has the planned tensors, and keeps its index for `join`. Call it
-   * after `plan`.
-   */
-  checkFile(file: NativeFile, written: NativeFile, writeFormat: string, expected: ExpectedTensors, reported: ReportedFile, control: Control): Promise<CheckedFile>
-  /**
-   * The bytes of the file that refers to the checked files of a set, in order: a root with the attributes of `writer`, or an index. Null
-   * for a set without such a file. `target` is the path after which the files are named. Ends the writer.
-   */
-  join(writer: NativeWriter, target: string, control: Control): Promise<Memory | null>
-  /**
-   * Plans each tensor: casts, types of blocks, and what the target cannot hold. Rejects tensors whose total size far
-   * exceeds that of their file, and duplicate names. Fails with `ZT_INVALID_ARG` if the attributes do not say which model it is, unless
-   * `is_any` is set or the source has the format already.
-   */
-  plan(file: NativeFile, request: PlanRequest, control: Control): Promise<ConversionPlan>
-  /**
-   * Which dtypes become which: `[from, to, …]`; the dtype that quantized tensors get; whether tensors keep attributes; `numbered`:
-   * the target has no names.
-   */
-  constructor(casts: Array<number>, dequantized: number | undefined | null, attributes: boolean, numbered: boolean)
-  /** Adds tensors; `names`: their new names, or none to keep their own names. */
-  take(ordinals: Uint32Array, names: Array<string>): void
-  /**
-   * Takes all tensors of a checkpoint of the Hugging Face hub as GGUF has them. `location` is the path or the URL of the weights or of
-   * their folder; with `remote` it is a URL. Null if no `config.json` is next to them, or if it is that of something else and not `is_sure`.
-   * `name`: that of the model. `set`: metadata that takes precedence over that of the checkpoint. `follow_links`: the files next to the weights may be links out of
-   * their folder.
-   */
-  takeCheckpoint(file: NativeFile, location: string, remote: RemoteRequest | undefined | null, followLinks: boolean, isSure: boolean, name: string, set: unknown, control: Control): Promise<CheckpointInfo | null>
-  /** A stage for some of the tensors, or of those whose data must be checked, from a position on. */
-  stageNext(file: NativeFile, judged: boolean, from: number): StageBatch
-  /**
-   * What cannot be held, page by page: in tensor order, and finally the file's own attributes if requested. With `bare`, the tensors that
-   * are written without their attributes instead.
-   */
-  refusals(attributes: boolean, bare: boolean): Array<NativeError>
-  /**
-   * Hands the attributes to the writer, without passing them through JavaScript, which has only one kind of number: those that the plan
-   * keeps, the metadata of a checkpoint, or those of the file, with changes. Then removes the tensors that cannot be held, and sorts the
-   * rest into the order that the writer needs.
-   */
-  begin(file: NativeFile, writer: NativeWriter, request: BeginRequest, control: Control): Promise<Begun>
-  /**
-   * Copies the tensors in a range of positions, in sequence; blocks of a file that the wrapper writes go through `outflow`. Or determines
-   * which of the tensors whose data must be checked cannot be held, in a range of their positions.
-   */
-  write(file: NativeFile, writer: NativeWriter, tensors: TensorRange, control: Control, stage?: Stage | undefined | null, outflow?: Outflow | undefined | null): Promise<void>
 }
 
 /** Ranges of the caller's memory, copied so that other threads may read them. The wrapper fills them piece by piece. */
@@ -399,8 +397,8 @@ export interface Begun {
   tensors: number
   /** Their stored bytes. */
   bytes: number
-  /** Whether all are dense or sparse. */
-  isBasic: boolean
+  /** The programs that can read the file. */
+  readers: Array<string>
   outlines?: Array<TensorOutline>
 }
 
@@ -510,8 +508,8 @@ export interface ConversionPlan {
   /** Their stored bytes. */
   bytes: number
   /** Number of tensors whose data must be checked, and their stored bytes. */
-  judged: number
-  judgedBytes: number
+  inspected: number
+  inspectedBytes: number
   /** Whether the target can hold the file's own attributes. */
   attributes: boolean
   /** What it does not hold of them, if they are written. */
@@ -644,7 +642,7 @@ export declare function hookBuffers(): void
 /** Size and digest of an open file, which `name` will refer to. Only its index is linked to, not its shards. */
 export declare function identify(file: NativeFile, name: string, algorithm: string, control: Control): Promise<LinkedFile>
 
-/** Whether a `config.json` of a model is next to weights, as `takeCheckpoint` wants it. */
+/** Whether a `config.json` of a model is next to weights, as `selectCheckpoint` wants it. */
 export declare function isCheckpoint(location: string, remote: RemoteRequest | undefined | null, followLinks: boolean, control: Control): Promise<boolean>
 
 /** Whether a store has a file. */
@@ -886,7 +884,7 @@ export interface PlanRequest {
 
 export declare function planSlice(shape: readonly number[], ranges: Array<number>, bits: number): SlicePlan
 
-/** The chosen types. */
+/** The selection types. */
 export interface Quantized {
   /** The attributes that state a mixture. */
   stated: Array<StatedAttribute>
@@ -1072,7 +1070,7 @@ export interface TensorOutline {
 /** Tensors by their positions. */
 export interface TensorRange {
   /** Whether they are those whose data must be checked. */
-  judged: boolean
+  inspected: boolean
   from: number
   end: number
 }
@@ -1163,6 +1161,8 @@ export interface WriteFormatInfo {
   shards: 'none' | 'root' | 'index' | 'numbers'
   /** Whether files are models that programs run by their metadata. */
   models: boolean
+  /** The formats of files that may be the weights of a checkpoint, which becomes a model of this format. */
+  checkpoints: Array<string>
   /** What a listing shows of a model, if files are models: `{}` in a key is the value of the attribute before it. */
   facts?: Array<ModelFact>
   generator: boolean

@@ -1,5 +1,6 @@
 // The tasks of a distributed conversion, and the files that they write.
 import { basename, dirname, isAbsolute, join, parse } from 'node:path'
+import type { ConvertOptions } from '../convert/options.js'
 import { invalid } from '../native/errors.js'
 import {
   optional,
@@ -12,7 +13,6 @@ import {
 } from '../values/arguments.js'
 import type { AttributeValueInput } from '../values/attributes.js'
 import { list, shardedWriting, titlesWith, WRITABLE_FORMATS, type Writing } from '../values/formats.js'
-import type { ConvertOptions } from '../write/convert-options.js'
 import { storeTarget, targetPath } from '../write/options.js'
 import {
   checkErrors,

@@ -2,6 +2,9 @@
 
 import { promises } from 'node:fs'
 import { basename } from 'node:path'
+import { quantizedResult, withAttributes } from '../convert/convert.js'
+import type { ConvertResult } from '../convert/options.js'
+import { refusedOf, skipping, tensorsOf } from '../convert/refusals.js'
 import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
 import { type JobOptions, run } from '../native/job.js'
 import { toBufferSync } from '../native/memory.js'
@@ -12,11 +15,6 @@ import { type OpenOptions, open } from '../read/open.js'
 import { type RemoteOptions, remoteRequest } from '../read/remote.js'
 import { optional, readOptions, validateAbortSignal, validateBoolean } from '../values/arguments.js'
 import type { Warning } from '../values/warning.js'
-import { withAttributes } from '../write/convert.js'
-import type { ConvertResult } from '../write/convert-options.js'
-import { quantizedResult } from '../write/quantize.js'
-import { skipping } from '../write/selection.js'
-import { refusedOf, tensorsOf } from '../write/taking.js'
 import { writeWhole } from '../write/whole-file.js'
 import {
   algorithmOf,
@@ -29,7 +27,7 @@ import {
   validateConvertTask,
 } from './convert-tasks.js'
 import { checkJob, checkResults, type TaskError, type TaskResult } from './format.js'
-import { optionsOf, takePlanned } from './job-tensors.js'
+import { optionsOf, planTasks } from './job-tensors.js'
 import { ALONE, errorJson, identified, withoutRoot } from './run-convert.js'
 import { isStored, openSource } from './source.js'
 
@@ -221,15 +219,15 @@ async function checksOf(
   const [first] = tasks as [ConvertTask]
   const options = optionsOf(first.options)
   const skips = skipping(options.skip)
-  const taking = await takePlanned(source, tasks, opening, job.signal)
-  const { selection, writing, plan } = taking
-  const refused = await refusedOf(taking, options, skips)
+  const conversion = await planTasks(source, tasks, opening, job.signal)
+  const { native, writing, plan } = conversion
+  const refused = await refusedOf(conversion, options, skips)
   const tensors = plan.tensors - tensorsOf(refused)
   checkParts(tasks, tensors)
   const ranges = expectedBy(tasks)
-  const { given, taking: own } = withoutRoot(first, taking)
+  const { given, conversion: own } = withoutRoot(first, conversion)
   const attributes = await withAttributes(source, own, given, job, (writer) => writer.expectedAttributes())
-  const { native } = TensorFile.storeOf(source)
+  const { native: reference } = TensorFile.storeOf(source)
   const check = async (done: Done, file: TensorFile): Promise<number> => {
     const { task, result } = done
     const skipped = result.skipped.map(({ tensor }) => tensor ?? '')
@@ -243,7 +241,7 @@ async function checksOf(
     const expected: ExpectedTensors = { ...(ranges[task.task] as (typeof ranges)[number]), skipped }
     const reported = { number: task.task, size: result.byteLength, digest: result.digest }
     const compare = (control: NativeControl) =>
-      selection.checkFile(native, store.native, writing.id, expected, reported, control)
+      native.checkFile(reference, store.native, writing.id, expected, reported, control)
     const { count, wrong } = await run(store, job, compare)
     if (wrong !== undefined) throw wrongFile(done, wrong.what, wrong)
     if (count !== file.size) throw wrongFile(done, `has tensors that task ${task.task} does not have`)
@@ -260,8 +258,8 @@ async function checksOf(
   }
   const join = async (): Promise<Uint8Array | undefined> => {
     const store = TensorFile.storeOf(source)
-    const bytes = await withAttributes(source, taking, options, job, (writer) =>
-      run(store, job, (control) => selection.join(writer, first.target, control)),
+    const bytes = await withAttributes(source, conversion, options, job, (writer) =>
+      run(store, job, (control) => native.join(writer, first.target, control)),
     )
     return bytes === null ? undefined : new Uint8Array(toBufferSync(bytes))
   }

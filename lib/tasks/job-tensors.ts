@@ -1,5 +1,8 @@
 // The tensors that a job of a conversion, or one of its tasks, writes: chosen by the same code as those of `convert`.
 import { createReadStream } from 'node:fs'
+import type { ConversionOptions, ConvertOptions } from '../convert/options.js'
+import { type Conversion, planConversion } from '../convert/plan.js'
+import type { Select } from '../convert/select.js'
 import { builtins } from '../native/builtins.js'
 import { ZTensorError } from '../native/errors.js'
 import { messageOf } from '../native/realm.js'
@@ -7,9 +10,6 @@ import type { Catalog } from '../read/catalog.js'
 import { TensorFile } from '../read/file.js'
 import type { OpenOptions } from '../read/open.js'
 import type { AttributeChanges } from '../values/attributes.js'
-import type { ConversionOptions, ConvertOptions } from '../write/convert-options.js'
-import type { Take } from '../write/selection.js'
-import { type Taking, takeTensors } from '../write/taking.js'
 import type { ConvertTask, ConvertTaskOptions } from './convert-tasks.js'
 import { checkOrdinals } from './divide.js'
 import { digestOfJson } from './format.js'
@@ -22,7 +22,7 @@ export function optionsOf({ metadata, ...options }: ConvertTaskOptions): Convers
 
 /** A digest of the files that a conversion reads besides its source: configuration, tokenizer, importance matrix. */
 export async function inputsOf(
-  { checkpoint }: Taking,
+  { checkpoint }: Conversion,
   { imatrix, quantize }: Pick<ConvertOptions, 'imatrix' | 'quantize'>,
   signal: AbortSignal | undefined,
 ): Promise<string | undefined> {
@@ -47,12 +47,12 @@ function namesOf(renamed: ConvertTask['renamed'], ordinals: Uint32Array, catalog
 }
 
 /** Chooses the tensors of a task, or those of all tasks of a job. */
-export async function takePlanned(
+export async function planTasks(
   file: TensorFile,
   tasks: readonly ConvertTask[],
   opening: OpenOptions | undefined,
   signal: AbortSignal | undefined,
-): Promise<Taking> {
+): Promise<Conversion> {
   const [first] = tasks as [ConvertTask]
   const options = optionsOf(first.options)
   // A task with a part has the tensors of all.
@@ -63,12 +63,12 @@ export async function takePlanned(
   )
   const renamed = all.flatMap(({ renamed }) => renamed)
   const names = namesOf(renamed, ordinals, await TensorFile.ready(file, signal))
-  const choosing = options.checkpoint ? undefined : (take: Take) => take(ordinals, names)
-  const taking = await takeTensors(file, { ...options, source: opening, signal }, choosing)
-  if ((await inputsOf(taking, options, signal)) !== first.inputs) {
+  const select = options.checkpoint ? undefined : (select: Select) => select(ordinals, names)
+  const conversion = await planConversion(file, { ...options, source: opening, signal }, select)
+  if ((await inputsOf(conversion, options, signal)) !== first.inputs) {
     const message =
       'config.json, the tokenizer or the importance matrix has changed since the job was planned: plan the job again'
     throw new ZTensorError('ZT_IO', message)
   }
-  return taking
+  return conversion
 }

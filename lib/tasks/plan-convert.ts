@@ -1,5 +1,8 @@
 // Divides a conversion into tasks.
 import { resolve } from 'node:path'
+import { CONVERT_OPTIONS, type ConvertOptions, validateDequantize } from '../convert/options.js'
+import { type Conversion, planConversion } from '../convert/plan.js'
+import { leftOutErrors, refusedOf, type Skips, skipping, withoutAttributes } from '../convert/refusals.js'
 import { invalid, optionHint, publicError, rethrowNative, ZTensorError } from '../native/errors.js'
 import { run } from '../native/job.js'
 import { binding, type PlannedFile } from '../native/native.js'
@@ -27,11 +30,7 @@ import { isSharded, list, shardedWriting, titlesWith, type Writing } from '../va
 import { validateRenaming } from '../values/rename.js'
 import { summary } from '../values/summary.js'
 import type { Warning } from '../values/warning.js'
-import { CONVERT_OPTIONS, type ConvertOptions, validateDequantize } from '../write/convert-options.js'
-import { leftOutErrors } from '../write/fitted-attributes.js'
 import { metadataOf, withFormat, writeRequest } from '../write/options.js'
-import { bareOf, type Skips, skipping } from '../write/selection.js'
-import { refusedOf, type Taking, takeTensors } from '../write/taking.js'
 import {
   type ConvertJob,
   type ConvertTask,
@@ -107,14 +106,14 @@ export async function planConvert(
   const { signal } = read
   const { file, source: from } = await openPlanned(source, read, signal)
   try {
-    const taking = await takeTensors(file, given)
-    const leftOut = await leftOutBy(taking, given, skips)
+    const conversion = await planConversion(file, given)
+    const leftOut = await leftOutBy(conversion, given, skips)
     const store = TensorFile.storeOf(file)
     const files = await run(store, { signal }, (control) =>
-      taking.selection.files(store.native, request.writeFormat, request.alignment, max, control),
+      conversion.native.files(store.native, request.writeFormat, request.alignment, max, control),
     )
-    const inputs = await inputsOf(taking, stored, signal)
-    const tasks = tasksOf(file, taking, files, { target: path, options: stored, ...plain({ inputs }) })
+    const inputs = await inputsOf(conversion, stored, signal)
+    const tasks = tasksOf(file, conversion, files, { target: path, options: stored, ...plain({ inputs }) })
     const warnings = summary(leftOut).map((message): Warning => ({ code: 'ZT_WARN_SKIPPED', message }))
     const job = makeJob<ConvertTask>('convert', from, [...file.warnings, ...warnings], tasks)
     await checkFree(job, overwrite, read.remote, signal)
@@ -169,14 +168,18 @@ function taskOptions(
 }
 
 /** Throws for what no task could write. Returns the reasons for what is left out. */
-async function leftOutBy(taking: Taking, given: ConvertOptions, skips: Skips): Promise<readonly ZTensorError[]> {
-  const { writing, canonical, selection, plan, leftOut } = taking
-  const refused = await refusedOf(taking, given, skips)
+async function leftOutBy(
+  conversion: Conversion,
+  given: ConvertOptions,
+  skips: Skips,
+): Promise<readonly ZTensorError[]> {
+  const { writing, canonical, native, plan, leftOut } = conversion
+  const refused = await refusedOf(conversion, given, skips)
   const own = given.attributes === false ? {} : given.attributes
   const stated = withMetadata(own, metadataOf(writing, given)) ?? {}
   const wrong = rethrowNative(() => binding.attributeRefusal(writing.id, canonical, freezeMap('metadata', stated)))
   if (wrong !== null) throw publicError(wrong)
-  const bare = await bareOf(selection)
+  const bare = await withoutAttributes(native)
   const attributes = given.attributes === undefined ? leftOutErrors(plan, writing) : []
   return [...refused, ...bare, ...attributes, ...leftOut]
 }
@@ -187,7 +190,7 @@ const pairsOf = (ranges: Uint32Array): [number, number][] =>
 /** The tasks that write the files. */
 function tasksOf(
   { size }: TensorFile,
-  { writing, checkpoint }: Taking,
+  { writing, checkpoint }: Conversion,
   files: readonly PlannedFile[],
   { options, ...common }: Pick<ConvertTask, 'target' | 'options' | 'inputs'>,
 ): Parameters<typeof makeJob<ConvertTask>>[3] {

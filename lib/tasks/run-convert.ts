@@ -1,15 +1,15 @@
 // Runs one task of a conversion.
 import { basename } from 'node:path'
+import { writeConversion } from '../convert/convert.js'
+import type { ConvertOptions } from '../convert/options.js'
+import type { Conversion } from '../convert/plan.js'
+import { skipping } from '../convert/refusals.js'
 import { ZTensorError } from '../native/errors.js'
 import { type JobOptions, run } from '../native/job.js'
 import { binding } from '../native/native.js'
 import { TensorFile } from '../read/file.js'
 import { type OpenOptions, open } from '../read/open.js'
 import { type RemoteOptions, remoteRequest } from '../read/remote.js'
-import { writeTaken } from '../write/convert.js'
-import type { ConvertOptions } from '../write/convert-options.js'
-import { skipping } from '../write/selection.js'
-import type { Taking } from '../write/taking.js'
 import {
   algorithmOf,
   type ConvertTask,
@@ -19,7 +19,7 @@ import {
   lastPathOf,
 } from './convert-tasks.js'
 import { TASK_VERSION, type TaskError } from './format.js'
-import { optionsOf, takePlanned } from './job-tensors.js'
+import { optionsOf, planTasks } from './job-tensors.js'
 import { checkSource, isStored, isThere, openSource } from './source.js'
 
 /** Converts an error to JSON. */
@@ -58,12 +58,15 @@ async function describe(
 }
 
 /** How the file of a task is written: its options, and its tensors. If a set has a root, only the root has attributes. */
-export function withoutRoot(task: ConvertTask, taking: Taking): { given: ConvertOptions; taking: Taking } {
+export function withoutRoot(
+  task: ConvertTask,
+  conversion: Conversion,
+): { given: ConvertOptions; conversion: Conversion } {
   const given = optionsOf(task.options)
   const hasRoot = task.count > 1 && joiningOf(task.options.format) === 'root'
-  if (!hasRoot) return { given, taking }
+  if (!hasRoot) return { given, conversion }
   const attributes = given.attributes === false ? false : {}
-  return { given: { ...given, attributes }, taking: { ...taking, stated: undefined } }
+  return { given: { ...given, attributes }, conversion: { ...conversion, stated: undefined } }
 }
 
 /** Writes the file of a task. After the job was finished, it only describes the existing file. */
@@ -81,13 +84,13 @@ export async function runConvert(
     const last = lastPathOf(task)
     if (last !== undefined && (await isThere(last, given, signal)))
       return await describeExisting(task, path, given, signal)
-    const { given: written, taking } = withoutRoot(task, await takePlanned(source, [task], opening, signal))
+    const { given: written, conversion } = withoutRoot(task, await planTasks(source, [task], opening, signal))
     // A single file must not exist yet. An existing shard belongs to this job and has the same bytes, so it may be replaced.
     const writing = { ...written, overwrite: count > 1 }
     const place = part === undefined ? undefined : { from: part[0], end: part[1], number: task.task, count }
     const to = { begin: async () => path, remote }
     const skips = skipping(options.skip)
-    const { refused } = await writeTaken(source, taking, to, writing, { onProgress, signal }, skips, place)
+    const { refused } = await writeConversion(source, conversion, to, writing, { onProgress, signal }, skips, place)
     await checkSource(source, task.source, signal)
     // The job's warnings name the attributes that are left out, and its end the tensors that a task with a part leaves out.
     const skipped = part === undefined ? refused.filter(({ tensor }) => tensor !== undefined) : []

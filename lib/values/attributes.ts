@@ -281,3 +281,20 @@ function freeze(name: string, value: unknown, depth: number): unknown {
       throw wrongType(name, 'a value that a file can hold', value)
   }
 }
+
+/** The JSON of a plain value; undefined if it contains bytes, numbers that JSON lacks, or keys that are not strings. */
+export function attributeJson(value: AttributeValue): string | undefined {
+  if (value === null || typeof value === 'boolean' || typeof value === 'string') return JSON.stringify(value)
+  if (typeof value === 'bigint') return String(value)
+  if (typeof value === 'number') return Number.isFinite(value) ? JSON.stringify(value) : undefined
+  if (ArrayBuffer.isView(value) || isMap(value)) return undefined
+  if (Array.isArray(value)) {
+    const items = value.map(attributeJson)
+    return items.includes(undefined) ? undefined : `[${items.join(',')}]`
+  }
+  const members = Object.entries(value).map(([key, item]) => {
+    const text = attributeJson(item)
+    return text === undefined ? undefined : `${JSON.stringify(key)}:${text}`
+  })
+  return members.includes(undefined) ? undefined : `{${members.join(',')}}`
+}

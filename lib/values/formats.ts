@@ -50,6 +50,8 @@ export interface Writing {
   readonly shards: 'none' | 'root' | 'index' | 'numbers'
   /** Whether files are models that programs run by their metadata. */
   readonly models: boolean
+  /** The formats of files that may be the weights of a checkpoint, which becomes a model of this format. */
+  readonly checkpoints: readonly string[]
   /** What a listing shows of a model: titles, and keys of attributes. `{}` in a key is the value of the attribute before it. */
   readonly facts?: readonly { readonly title: string; readonly key: string }[]
   readonly generator: boolean

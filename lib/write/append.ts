@@ -8,8 +8,8 @@ import { openError } from '../read/source.js'
 import { jobOptions } from '../read/verify.js'
 import { optional, readOptions, validateAbortSignal, validateBoolean, validateText } from '../values/arguments.js'
 import { type AttributeChanges, freezeChanges } from '../values/attributes.js'
+import { emitWarnings } from '../values/warning.js'
 import { type CreateOptions, storage, targetPath } from './options.js'
-import { emitWarnings } from './warnings.js'
 import { TensorWriter } from './writer.js'
 
 /** Limits for the index of a hostile file, as for `open`. */

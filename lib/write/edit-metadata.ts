@@ -9,13 +9,12 @@ import { openRequest } from '../read/open-request.js'
 import { openError } from '../read/source.js'
 import { jobOptions } from '../read/verify.js'
 import { optional, readOptions, refusePromise, validateBoolean, validateText, wrongType } from '../values/arguments.js'
-import { type AttributeValue, type AttributeValueInput, freezeMap } from '../values/attributes.js'
+import { type AttributeValue, type AttributeValueInput, attributeJson, freezeMap } from '../values/attributes.js'
 import { globMatcher } from '../values/glob.js'
 import { Patterns, type Renaming, validateRenaming } from '../values/rename.js'
+import { emitWarnings } from '../values/warning.js'
 import type { IndexLimits } from './append.js'
-import { attributeJson } from './fitted-attributes.js'
 import { targetPath } from './options.js'
-import { emitWarnings } from './warnings.js'
 
 const TYPES = [
   'uint8',

@@ -1,7 +1,7 @@
 // Writes small files whose bytes are in memory.
 import { run, unopened } from '../native/job.js'
 import { binding, type NativeControl, type RemoteRequest } from '../native/native.js'
-import { emitWarnings } from './warnings.js'
+import { emitWarnings } from '../values/warning.js'
 
 /** How to write a whole file. */
 interface WholeFileOptions {

@@ -18,6 +18,7 @@ import type { DType, DTypeInfo, TypedArray } from '../values/dtype.js'
 import { checkLength } from '../values/elements.js'
 import { type Writing, writingOfId } from '../values/formats.js'
 import { shown } from '../values/inspect.js'
+import { emitWarnings } from '../values/warning.js'
 import { Calls, forgetUnfinished, watchUnfinished } from './calls.js'
 import {
   type AddDenseOptions,
@@ -42,7 +43,6 @@ import { Outlet } from './outlet.js'
 import { Packets } from './packet.js'
 import { validateTarget } from './target.js'
 import { tensorStream } from './tensor-stream.js'
-import { emitWarnings } from './warnings.js'
 
 // Pieces up to this size are hashed on the JavaScript thread: passing them to another thread would cost more.
 const SMALL = 64 * 2 ** 10

@@ -15,7 +15,7 @@ use ztensor_core::sources::owned::Owned;
 use ztensor_core::work::lanes::Lane;
 use ztensor_core::write::SetFile;
 
-use super::{Selection, locked, of};
+use super::{NativeConversion, locked, of};
 use crate::control::Control;
 use crate::file::NativeFile;
 use crate::memory::Memory;
@@ -91,7 +91,7 @@ pub struct ReportedFile {
 }
 
 #[napi]
-impl Selection {
+impl NativeConversion {
     /// Divides the tensors among files of at most `largest` bytes, which are written independently. Call it after `plan`.
     #[napi(ts_return_type = "Promise<PlannedFile[]>", catch_unwind)]
     pub fn files<'env>(
@@ -109,21 +109,21 @@ impl Selection {
         let lane = source.shared.or_remote(Lane::Long);
         let job = move || {
             let inner = locked(&inner);
-            let mut chosen = (*inner.conversion.chosen).clone();
+            let mut selection = (*inner.conversion.selection).clone();
             let left_out: HashSet<u32> = inner
                 .conversion
                 .left_out()
                 .iter()
-                .filter_map(|&at| chosen.ordinals().get(at).copied())
+                .filter_map(|&at| selection.ordinals().get(at).copied())
                 .collect();
             source.read(|reading| {
                 let reading = of(inner.conversion.derived.as_deref(), reading);
                 if format.canonical.is_some() {
-                    chosen.sort(reading.catalog);
+                    selection.sort(reading.catalog);
                 }
                 convert::divide(
                     reading,
-                    &chosen,
+                    &selection,
                     &inner.conversion.casts,
                     |ordinal| left_out.contains(&ordinal),
                     (format, alignment, largest),
@@ -159,11 +159,11 @@ impl Selection {
             let is_numbered = matches!(format.shards, Sharding::Checkpoint(set) if !set.is_indexed);
             let planned = convert::Planned {
                 catalog: inner.conversion.derived.as_deref().unwrap_or(&source.shared.catalog),
-                chosen: &inner.conversion.chosen,
+                selection: &inner.conversion.selection,
                 casts: &inner.conversion.casts,
                 positions: if expected.only_written { among(&left_out, positions) } else { positions },
                 left_out: &left_out,
-                judged: &inner.conversion.judged.0,
+                inspected: &inner.conversion.inspected.0,
                 format,
                 is_ordered: is_numbered,
             };

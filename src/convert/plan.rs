@@ -17,7 +17,7 @@ use ztensor_core::syntax::values::visit;
 use ztensor_core::work::lanes::Lane;
 use ztensor_gguf::quantization::{self, Matrix, Quantization};
 
-use super::{Selection, locked, named, of};
+use super::{NativeConversion, locked, named, of};
 use crate::control::Control;
 use crate::edit;
 use crate::error::NativeError;
@@ -71,8 +71,8 @@ pub struct ConversionPlan {
     /// Their stored bytes.
     pub bytes: f64,
     /// Number of tensors whose data must be checked, and their stored bytes.
-    pub judged: u32,
-    pub judged_bytes: f64,
+    pub inspected: u32,
+    pub inspected_bytes: f64,
     /// Whether the target can hold the file's own attributes.
     pub attributes: bool,
     /// What it does not hold of them, if they are written.
@@ -92,7 +92,7 @@ pub struct ConversionPlan {
     pub stated_type: Option<StatedAttribute>,
 }
 
-/// The chosen types.
+/// The selection types.
 #[napi(object, object_from_js = false)]
 pub struct Quantized {
     /// The attributes that state a mixture.
@@ -223,7 +223,7 @@ impl Request {
 }
 
 #[napi]
-impl Selection {
+impl NativeConversion {
     /// Plans each tensor: casts, types of blocks, and what the target cannot hold. Rejects tensors whose total size far
     /// exceeds that of their file, and duplicate names. Fails with `ZT_INVALID_ARG` if the attributes do not say which model it is, unless
     /// `is_any` is set or the source has the format already.
@@ -248,11 +248,11 @@ impl Selection {
             if let Some(lack) = lack {
                 inner.lack = Some(lack.into());
             }
-            let (readers, is_copy) = inner.model(catalog, format, own.as_ref(), &changes, is_any)?;
+            let is_copy = inner.model(catalog, format, own.as_ref(), &changes, is_any)?;
             let quantized = quantize.map(|wanted| quantized(inner, catalog, wanted, &changes)).transpose()?;
             let (dequantizes, missing) = inner.effects(catalog, own.as_ref(), &changes)?;
             let stated_type = inner.stated_type(catalog, FORMATS)?;
-            source.shared.check_total_of(catalog, inner.chosen.ordinals(), Work::Copy)?;
+            source.shared.check_total_of(catalog, inner.selection.ordinals(), Work::Copy)?;
             let examined = source.read(|reading| {
                 inner.examine(of(derived.as_deref(), reading), (format, canonical), strict)
             })?;
@@ -260,13 +260,13 @@ impl Selection {
             let left_out = if is_fitted { Some(inner.fit(catalog, format, canonical)?) } else { None };
             let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
             Ok(ConversionPlan {
-                tensors: count(inner.chosen.len()),
+                tensors: count(inner.selection.len()),
                 bytes: number(examined.bytes),
-                judged: count(inner.judged.1.len()),
-                judged_bytes: number(examined.judged_bytes),
+                inspected: count(inner.inspected.1.len()),
+                inspected_bytes: number(examined.inspected_bytes),
                 attributes: inner.attributes.is_none(),
                 left_out: left_out.map(LeftOutAttributes::from),
-                readers: readers.into_iter().map(str::to_owned).collect(),
+                readers: inner.readers.iter().copied().map(str::to_owned).collect(),
                 float32: inner.float32.clone().into(),
                 quantized: quantized.map(Quantized::from),
                 is_copy,
@@ -298,5 +298,5 @@ fn quantized(
     };
     let wanted = Quantization::new(mixture, &rules, requantize, imatrix)?;
     let casts = (Arc::make_mut(&mut conversion.casts), &*conversion.float32);
-    quantization::choose(catalog, &wanted, changes, Arc::make_mut(&mut conversion.chosen), casts)
+    quantization::choose(catalog, &wanted, changes, Arc::make_mut(&mut conversion.selection), casts)
 }

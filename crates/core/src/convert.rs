@@ -4,30 +4,30 @@
 
 mod batches;
 mod cast;
-mod chosen;
 mod column;
 mod conversion;
 mod dequantize;
 mod fitted;
-mod judge;
+mod inspect;
 mod outline;
 mod planned;
 pub mod quantize;
 mod refusal;
 pub mod scaled;
+mod selection;
 mod sparse_tensor;
 mod spooled;
 
 use cast::{Pushing, cast_length};
 
 pub use cast::Casts;
-pub use chosen::Chosen;
 pub use conversion::{Conversion, Examined};
 pub use fitted::{Fitted, fit};
-pub use judge::{is_judged, unsupported};
+pub use inspect::{depends_on_data, unsupported};
 pub use outline::{FilePlan, Mismatch, Outline, Planned, divide, outline};
 pub use planned::is_as_planned;
-pub use refusal::{Wanted, attribute_refusal, check_attributes, refusal};
+pub use refusal::{Target, attribute_refusal, check_attributes, refusal};
+pub use selection::Selection;
 
 use crate::checked;
 use crate::error::{Error, Result};
@@ -81,11 +81,16 @@ pub fn copy(
 
 /// Lets the writer place its index first, if possible, and sorts the tensors into the order that it requires, so that no byte is written
 /// twice. Call it before the first [`copy`].
-pub fn lay_out(reading: Reading<'_>, chosen: &mut Chosen, casts: &Casts, writer: &mut Writer) -> Result<()> {
+pub fn lay_out(
+    reading: Reading<'_>,
+    selection: &mut Selection,
+    casts: &Casts,
+    writer: &mut Writer,
+) -> Result<()> {
     if writer.format().header.is_some() {
-        writer.foresee(chosen.tensors(reading.catalog).map(|(at, tensor)| {
+        writer.foresee(selection.tensors(reading.catalog).map(|(at, tensor)| {
             let (.., bytes) = written_as(tensor, casts)?;
-            Ok((chosen.name(at, tensor).into_owned(), bytes))
+            Ok((selection.name(at, tensor).into_owned(), bytes))
         }))?;
     }
     let known = |(_, tensor): (usize, Tensor<'_>)| {
@@ -95,19 +100,19 @@ pub fn lay_out(reading: Reading<'_>, chosen: &mut Chosen, casts: &Casts, writer:
         let [data] = tensor.components() else { return false };
         !matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo) && data.byte_length().is_some()
     };
-    if !chosen.tensors(reading.catalog).all(known) {
+    if !selection.tensors(reading.catalog).all(known) {
         return Ok(());
     }
     let Some(mut plan) = writer.plan() else { return Ok(()) };
-    for (at, tensor) in chosen.tensors(reading.catalog) {
+    for (at, tensor) in selection.tensors(reading.catalog) {
         let parts: Vec<&Component> = tensor.components().iter().collect();
         plan.add(Spec {
             components: &announced(reading, tensor, &parts, casts)?,
-            ..spec(tensor, &chosen.name(at, tensor), casts, casts.attributes(tensor).as_deref())
+            ..spec(tensor, &selection.name(at, tensor), casts, casts.attributes(tensor).as_deref())
         })?;
     }
     let order = plan.lay_out()?;
-    chosen.arrange(&order);
+    selection.arrange(&order);
     Ok(())
 }
 

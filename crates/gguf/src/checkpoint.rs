@@ -13,6 +13,7 @@ mod gemma;
 mod gpt_oss;
 mod json;
 mod llama;
+pub mod name;
 mod parameters;
 mod phi;
 mod plan;

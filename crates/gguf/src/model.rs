@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use ciborium::Value;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::ModelRules;
+use ztensor_core::model::DType;
 
 use super::encode::QUANTIZATION;
 use super::mixture;
@@ -28,6 +29,11 @@ pub static RULES: ModelRules = ModelRules {
         reader != LLAMA_CPP || is_read_by_llama_cpp(attributes) && is_whole(attributes, names)
     },
     is_float32,
+    unsupported: |dtype| {
+        (dtype == DType::Float64)
+            .then_some("llama.cpp computes with no tensors of float64: cast to float32 or narrower")
+    },
+    checkpoints: &["safetensors", "pytorch"],
     type_key: FILE_TYPE,
     type_number: mixture::file_type,
     implied: Some(QUANTIZATION),

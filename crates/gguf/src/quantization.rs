@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ciborium::Value;
 use ztensor_core::convert::quantize::{SPLIT_MXFP4, Target, check_weights, length};
-use ztensor_core::convert::{Casts, Chosen};
+use ztensor_core::convert::{Casts, Selection};
 use ztensor_core::edit::{AttributeChanges, apply};
 use ztensor_core::error::{Code, Error, NAME, Result, short};
 use ztensor_core::kernels::cast::can_cast;
@@ -22,7 +22,7 @@ use super::importance::Importance;
 use super::mixture;
 use super::model::FILE_TYPE;
 
-/// The chosen types.
+/// The selection types.
 pub struct Quantized {
     /// The attributes that state a mixture: texts, and numbers of 32 bits without a sign.
     pub stated: Vec<(&'static str, Value)>,
@@ -171,7 +171,7 @@ pub fn choose(
     catalog: &Catalog,
     wanted: &Quantization,
     changes: &AttributeChanges,
-    chosen: &mut Chosen,
+    selection: &mut Selection,
     (casts, float32): (&mut Casts, &[u32]),
 ) -> Result<Quantized> {
     let fixed: HashSet<usize> = float32.iter().map(|&ordinal| ordinal as usize).collect();
@@ -184,8 +184,10 @@ pub fn choose(
         ordinals: Vec::new(),
     };
     let (mut fallbacks, mut order) = (Vec::new(), Vec::new());
-    let tensors: Vec<(String, Tensor<'_>)> =
-        chosen.tensors(catalog).map(|(at, tensor)| (chosen.name(at, tensor).into_owned(), tensor)).collect();
+    let tensors: Vec<(String, Tensor<'_>)> = selection
+        .tensors(catalog)
+        .map(|(at, tensor)| (selection.name(at, tensor).into_owned(), tensor))
+        .collect();
     let file_type = if let Some(name) = &wanted.mixture {
         let mut attributes = catalog.attributes.values()?.into_owned();
         apply(&mut attributes, changes.clone());
@@ -220,7 +222,7 @@ pub fn choose(
     }
     drop(tensors);
     if !order.is_empty() {
-        chosen.arrange(&order);
+        selection.arrange(&order);
     }
     Ok(Quantized {
         stated: file_type.map_or_else(Vec::new, |number| stated(number, wanted.importance.as_ref())),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ciborium::Value;
 
-use super::{Casts, Chosen, Wanted, attribute_refusal, fit, is_judged, refusal};
+use super::{Casts, Selection, Target, attribute_refusal, depends_on_data, fit, refusal};
 use crate::edit::apply;
 use crate::error::{Code, Error, Result};
 use crate::formats::{AttributeChanges, Formats, ModelRules};
@@ -26,9 +26,9 @@ pub struct Conversion {
     /// Why the source is not a checkpoint.
     pub lack: Option<Cow<'static, str>>,
     pub casts: Arc<Casts>,
-    pub chosen: Arc<Chosen>,
+    pub selection: Arc<Selection>,
     /// Positions and ordinals of the tensors whose data must be checked.
-    pub judged: Arc<(Vec<usize>, Vec<u32>)>,
+    pub inspected: Arc<(Vec<usize>, Vec<u32>)>,
     /// What the target cannot hold, by position.
     pub refused: Vec<(usize, Error)>,
     /// Why it cannot hold the file's own attributes.
@@ -36,7 +36,9 @@ pub struct Conversion {
     /// The attributes that it holds of those, if some are left out.
     pub fitted: Option<Attributes>,
     /// Tensors that are written without their attributes, by position, and why.
-    pub bare: Vec<(usize, Error)>,
+    pub without_attributes: Vec<(usize, Error)>,
+    /// The programs that can read the file.
+    pub readers: Vec<&'static str>,
 }
 
 /// The sizes of tensors that were examined.
@@ -44,7 +46,7 @@ pub struct Examined {
     /// Stored bytes of all.
     pub bytes: u64,
     /// Stored bytes of those whose data must be checked.
-    pub judged_bytes: u64,
+    pub inspected_bytes: u64,
 }
 
 impl Conversion {
@@ -63,8 +65,8 @@ impl Conversion {
         Ok(())
     }
 
-    /// Determines what the format says of the model, with attributes instead of those of the source, and changes of either. Returns the
-    /// programs that can use the file, and whether the source is a file of the format whose attributes say which model it is. Fails with
+    /// Determines what the format says of the model, with attributes instead of those of the source, and changes of either: which programs
+    /// can use the file. Returns whether the source is a file of the format whose attributes say which model it is. Fails with
     /// `ZT_INVALID_ARG` if the attributes do not say so, unless `is_any` is set, or the source is a file of the format that does not either.
     pub fn model(
         &mut self,
@@ -73,9 +75,10 @@ impl Conversion {
         own: Option<&Attributes>,
         changes: &AttributeChanges,
         is_any: bool,
-    ) -> Result<(Vec<&'static str>, bool)> {
+    ) -> Result<bool> {
         // Other formats do not depend on the attributes, and they may be a million.
-        let Some(rules) = format.model else { return Ok((format.readers.to_vec(), false)) };
+        self.readers = format.readers.to_vec();
+        let Some(rules) = format.model else { return Ok(false) };
         let mut attributes = own.unwrap_or(&catalog.attributes).values()?.into_owned();
         apply(&mut attributes, changes.clone());
         let attributes = &*attributes;
@@ -90,21 +93,20 @@ impl Conversion {
             let error = error.reworded(message).hint("metadata", ". State it in option metadata");
             return Err(error.hint("checkpoint", ", or copy the tensors all the same with checkpoint: false"));
         }
-        let readers = format.readers.iter().copied();
         let names: Vec<_> =
-            self.chosen.tensors(catalog).map(|(at, tensor)| self.chosen.name(at, tensor)).collect();
-        let readers = readers.filter(|reader| (rules.is_read_by)(reader, attributes, &names)).collect();
+            self.selection.tensors(catalog).map(|(at, tensor)| self.selection.name(at, tensor)).collect();
+        self.readers.retain(|reader| (rules.is_read_by)(reader, attributes, &names));
         if self.derived.is_none() && checked.is_ok() {
             self.keep_float32(catalog, rules, is_same)?;
         }
-        Ok((readers, is_same && checked.is_ok()))
+        Ok(is_same && checked.is_ok())
     }
 
     /// Casts the tensors that a model has as float32, unless they come from the same format and no option casts them.
     fn keep_float32(&mut self, catalog: &Catalog, rules: &ModelRules, is_same: bool) -> Result<()> {
         let casts = Arc::make_mut(&mut self.casts);
-        for (at, tensor) in self.chosen.tensors(catalog) {
-            if !(rules.is_float32)(&self.chosen.name(at, tensor), tensor.shape()) {
+        for (at, tensor) in self.selection.tensors(catalog) {
+            if !(rules.is_float32)(&self.selection.name(at, tensor), tensor.shape()) {
                 continue;
             }
             let floats = [DType::Float64, DType::Float32, DType::Float16, DType::BFloat16];
@@ -127,7 +129,7 @@ impl Conversion {
         let Some(rules) = self.stating(catalog, formats)? else { return Ok(None) };
         let mut bytes: HashMap<&str, u64> = HashMap::new();
         let mut is_changed = self.derived.is_some();
-        for (_, tensor) in self.chosen.tensors(catalog) {
+        for (_, tensor) in self.selection.tensors(catalog) {
             let (layout, dtype, length) = super::written_as(tensor, &self.casts)?;
             is_changed |= (layout, dtype) != (tensor.layout_name(), tensor.dtype());
             // Norms and biases are float32 in any model.
@@ -161,28 +163,28 @@ impl Conversion {
         strict: bool,
     ) -> Result<Examined> {
         let casts = Arc::make_mut(&mut self.casts);
-        let (catalog, chosen) = (reading.catalog, Arc::clone(&self.chosen));
+        let (catalog, selection) = (reading.catalog, Arc::clone(&self.selection));
         if let Some(instead) = catalog.instead() {
             let message = format!("the source has no tensors to write: {}", instead.message);
             return Err(Error::new(Code::NotFound, message));
         }
-        chosen.check_names(catalog)?;
-        let mut doubles = chosen.doubles(catalog, format);
+        selection.check_names(catalog)?;
+        let mut doubles = selection.doubles(catalog, format);
+        let unsupported = format.model.filter(|_| self.derived.is_some()).map(|rules| rules.unsupported);
         let (mut positions, mut ordinals) = (Vec::new(), Vec::new());
-        let (mut bytes, mut judged_bytes) = (0_u64, 0_u64);
-        for (at, tensor) in chosen.tensors(catalog) {
+        let (mut bytes, mut inspected_bytes) = (0_u64, 0_u64);
+        for (at, tensor) in selection.tensors(catalog) {
             if at % 4096 == 0 {
                 reading.watch.stop.check()?;
             }
-            if self.derived.is_some() && casts.tensor(tensor) == Some(DType::Float64) {
-                let message = "llama.cpp computes with no tensors of float64: cast to float32 or narrower";
+            if let Some(message) = casts.tensor(tensor).zip(unsupported).and_then(|(dtype, of)| of(dtype)) {
                 return Err(Error::new(Code::BadDtype, message).tensor(tensor.name()));
             }
             let stored = stored_bytes(tensor);
             bytes = bytes.saturating_add(stored);
-            let name = chosen.name(at, tensor);
+            let name = selection.name(at, tensor);
             let refusal =
-                |casts: &Casts| refusal(catalog, tensor, &name, Wanted { format, canonical, casts });
+                |casts: &Casts| refusal(catalog, tensor, &name, Target { format, canonical, casts });
             let mut refused = refusal(casts);
             if !strict
                 && casts.attributes(tensor).is_some()
@@ -191,22 +193,22 @@ impl Conversion {
                 casts.set_bare(tensor, true);
                 refused = refusal(casts);
                 if refused.is_none() {
-                    self.bare.push((at, error));
+                    self.without_attributes.push((at, error));
                 } else {
                     casts.set_bare(tensor, false);
                 }
             }
             if let Some(error) = doubles.remove(&at).or(refused) {
                 self.refused.push((at, error));
-            } else if is_judged(tensor, Wanted { format, canonical, casts }) {
+            } else if depends_on_data(tensor, Target { format, canonical, casts }) {
                 positions.push(at);
-                ordinals.extend(chosen.ordinals().get(at));
-                judged_bytes = judged_bytes.saturating_add(stored);
+                ordinals.extend(selection.ordinals().get(at));
+                inspected_bytes = inspected_bytes.saturating_add(stored);
             }
         }
         self.attributes = attribute_refusal(&catalog.attributes, format, canonical);
-        let examined = Examined { bytes, judged_bytes };
-        self.judged = Arc::new((positions, ordinals));
+        let examined = Examined { bytes, inspected_bytes };
+        self.inspected = Arc::new((positions, ordinals));
         Ok(examined)
     }
 
@@ -218,7 +220,8 @@ impl Conversion {
         own: Option<&Attributes>,
         changes: &AttributeChanges,
     ) -> Result<(bool, Option<Value>)> {
-        let dequantizes = self.chosen.tensors(catalog).any(|(_, tensor)| self.casts.would_dequantize(tensor));
+        let dequantizes =
+            self.selection.tensors(catalog).any(|(_, tensor)| self.casts.would_dequantize(tensor));
         let attributes = own.unwrap_or(&catalog.attributes);
         for (key, value) in changes {
             let has = match key.as_text() {

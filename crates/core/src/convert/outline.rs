@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::{Casts, Chosen, announced, is_as_planned, spec};
+use super::{Casts, Selection, announced, is_as_planned, spec};
 use crate::error::{Code, Error, Result};
 use crate::limits::FILES;
 use crate::model::{Catalog, Component, DType, Tensor};
@@ -61,7 +61,7 @@ pub struct FilePlan {
 /// Fails with `ZT_LIMIT` for more files than can be opened, and for a file whose index would be longer than readers accept.
 pub fn divide(
     reading: Reading<'_>,
-    chosen: &Chosen,
+    selection: &Selection,
     casts: &Casts,
     is_left_out: impl Fn(u32) -> bool,
     (format, alignment, largest): (&'static WriteFormat, u64, u64),
@@ -69,12 +69,12 @@ pub fn divide(
     let mut division = Division::of_files(format, alignment, largest);
     let mut files = vec![FilePlan::default()];
     let (mut position, mut header) = (0, 0);
-    for (at, tensor) in chosen.tensors(reading.catalog) {
+    for (at, tensor) in selection.tensors(reading.catalog) {
         if at % 4096 == 0 {
             reading.watch.stop.check()?;
         }
         let ordinal = u32::try_from(tensor.ordinal()).unwrap_or(u32::MAX);
-        let name = chosen.name(at, tensor);
+        let name = selection.name(at, tensor);
         let mut byte_length = 0;
         if !is_left_out(ordinal) {
             let outline = outline(reading, tensor, casts)?;
@@ -107,13 +107,13 @@ pub fn divide(
 pub struct Planned<'a> {
     /// The source.
     pub catalog: &'a Catalog,
-    pub chosen: &'a Chosen,
+    pub selection: &'a Selection,
     pub casts: &'a Casts,
     pub positions: Range<usize>,
     /// Positions of tensors that are not written, ascending.
     pub left_out: &'a [usize],
     /// Positions of tensors of which only the data says whether the target can hold them, ascending.
-    pub judged: &'a [usize],
+    pub inspected: &'a [usize],
     pub format: &'static WriteFormat,
     /// Whether the file has its tensors in this order.
     pub is_ordered: bool,
@@ -127,22 +127,22 @@ impl Planned<'_> {
         file: &Catalog,
         skipped: &HashSet<&str>,
     ) -> Result<std::result::Result<usize, Mismatch>> {
-        let Self { catalog, chosen, casts, .. } = self;
+        let Self { catalog, selection, casts, .. } = self;
         let (mut count, mut excused) = (0, HashSet::new());
         for at in self.positions.clone() {
-            let Some(tensor) = chosen.tensor(catalog, at) else { continue };
+            let Some(tensor) = selection.tensor(catalog, at) else { continue };
             let own = tensor.name();
             if self.left_out.binary_search(&at).is_ok() {
                 excused.insert(own);
                 continue;
             }
-            let name = chosen.name(at, tensor);
+            let name = selection.name(at, tensor);
             let wrong = |what| {
                 let tensor = name.clone().into_owned();
                 Ok(Err(Mismatch { code: Code::BadIndex, what, tensor }))
             };
             let Some(found) = file.find(&name) else {
-                if skipped.contains(own) && self.judged.binary_search(&at).is_ok() {
+                if skipped.contains(own) && self.inspected.binary_search(&at).is_ok() {
                     excused.insert(own);
                     continue;
                 }
@@ -207,15 +207,15 @@ mod tests {
         skipped: &[&str],
     ) -> std::result::Result<usize, String> {
         let source = fixtures::row(4, 16);
-        let mut chosen = Chosen::default();
-        chosen.take(&[0, 1, 2, 3], Vec::new());
+        let mut selection = Selection::default();
+        selection.add(&[0, 1, 2, 3], Vec::new());
         let planned = Planned {
             catalog: &source,
-            chosen: &chosen,
+            selection: &selection,
             casts,
             positions: 0..4,
             left_out: &[1],
-            judged: &[2],
+            inspected: &[2],
             format: WriteFormat::ZT12,
             is_ordered,
         };

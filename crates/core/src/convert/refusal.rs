@@ -19,7 +19,7 @@ use crate::write::{WriteFormat, check};
 
 /// The requested conversion.
 #[derive(Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct Target<'a> {
     pub format: &'static WriteFormat,
     /// zTensor 2: write the canonical form.
     pub canonical: bool,
@@ -27,8 +27,8 @@ pub struct Wanted<'a> {
 }
 
 /// Returns why the target cannot hold a tensor under a name.
-pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted<'_>) -> Option<Error> {
-    let Wanted { format, casts, .. } = wanted;
+pub fn refusal(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Target<'_>) -> Option<Error> {
+    let Target { format, casts, .. } = wanted;
     if let Some(target) = casts.quantized(tensor) {
         let checked = quantized(catalog, tensor, name, target, wanted);
         return checked.err().map(|error| error.tensor(tensor.name()));
@@ -104,9 +104,9 @@ fn quantized(
     tensor: Tensor<'_>,
     name: &str,
     target: &quantize::Target,
-    wanted: Wanted<'_>,
+    wanted: Target<'_>,
 ) -> Result<()> {
-    let Wanted { format, canonical, casts } = wanted;
+    let Target { format, canonical, casts } = wanted;
     let layout = &*target.layout;
     if !(format.holds_layout)(layout) {
         let message = format!("{} cannot hold the layout {layout:?}", format.title);
@@ -152,9 +152,9 @@ fn dequantized(
     tensor: Tensor<'_>,
     name: &str,
     dtype: DType,
-    wanted: Wanted<'_>,
+    wanted: Target<'_>,
 ) -> Result<()> {
-    let Wanted { format, canonical, casts } = wanted;
+    let Target { format, canonical, casts } = wanted;
     if !(format.holds)(dtype) {
         return Err(Error::new(Code::BadDtype, format!("{} cannot hold {}", format.title, dtype.name())));
     }
@@ -207,7 +207,7 @@ fn lost_dtype(tensor: Tensor<'_>, format: &'static WriteFormat) -> Option<Error>
 const NAMED: usize = 8;
 
 /// Checks the requirements that only this format has.
-fn announced(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Wanted<'_>) -> Result<()> {
+fn announced(catalog: &Catalog, tensor: Tensor<'_>, name: &str, wanted: Target<'_>) -> Result<()> {
     let roles: Vec<&str> = tensor.components().iter().map(|part| catalog.label(part.role)).collect();
     (wanted.format.check_announced)(&TensorHeader {
         name,
@@ -225,7 +225,7 @@ fn fills_bytes(tensor: Tensor<'_>, dtype: DType) -> bool {
 }
 
 /// Checks the index entry like the writer, if all lengths are known.
-fn entry(tensor: Tensor<'_>, Wanted { format, casts, .. }: Wanted<'_>) -> Result<()> {
+fn entry(tensor: Tensor<'_>, Target { format, casts, .. }: Target<'_>) -> Result<()> {
     let sparse = matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo);
     let parts = tensor.components();
     if tensor.layout() == Layout::Dense && parts.len() == 1 && casts.attributes(tensor).is_none() {

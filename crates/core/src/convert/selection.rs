@@ -25,19 +25,19 @@ enum Names {
 
 /// Tensors by their ordinals, in the order in which they are written.
 #[derive(Clone, Debug, Default)]
-pub struct Chosen {
+pub struct Selection {
     ordinals: Vec<u32>,
     names: Names,
 }
 
-impl Chosen {
+impl Selection {
     /// Creates an empty selection for a target without names.
     pub fn numbered() -> Self {
         Self { names: Names::Numbers, ..Self::default() }
     }
 
     /// Adds tensors. `names` are their new names: one for each tensor, or none at all.
-    pub fn take(&mut self, ordinals: &[u32], names: Vec<String>) {
+    pub fn add(&mut self, ordinals: &[u32], names: Vec<String>) {
         self.ordinals.extend_from_slice(ordinals);
         if names.is_empty() {
             return;
@@ -173,27 +173,27 @@ mod tests {
     use super::*;
     use crate::model::fixtures;
 
-    fn names(chosen: &Chosen, catalog: &Catalog) -> Vec<String> {
-        chosen.tensors(catalog).map(|(at, tensor)| chosen.name(at, tensor).into_owned()).collect()
+    fn names(selection: &Selection, catalog: &Catalog) -> Vec<String> {
+        selection.tensors(catalog).map(|(at, tensor)| selection.name(at, tensor).into_owned()).collect()
     }
 
     #[test]
     fn names_are_original_given_or_positions() {
         let catalog = fixtures::row(20, 16);
-        let mut own = Chosen::default();
-        own.take(&[2, 10], Vec::new());
-        own.take(&[1], Vec::new());
+        let mut own = Selection::default();
+        own.add(&[2, 10], Vec::new());
+        own.add(&[1], Vec::new());
         assert_eq!(names(&own, &catalog), ["2", "10", "1"]);
         own.sort(&catalog);
         assert_eq!(own.ordinals(), [1, 10, 2]);
         assert_eq!(own.stored(&catalog), 48);
 
-        let mut given = Chosen::default();
-        given.take(&[2, 10], vec!["b".into(), "a".into()]);
-        given.take(&[1], vec!["c".into()]);
+        let mut given = Selection::default();
+        given.add(&[2, 10], vec!["b".into(), "a".into()]);
+        given.add(&[1], vec!["c".into()]);
         given.leave_out(&[1]);
         assert_eq!(names(&given, &catalog), ["b", "c"]);
-        given.take(&[7], vec!["a".into()]);
+        given.add(&[7], vec!["a".into()]);
         given.sort(&catalog);
         assert_eq!(names(&given, &catalog), ["a", "b", "c"]);
         assert_eq!(given.ordinals(), [7, 2, 1]);
@@ -204,8 +204,8 @@ mod tests {
         given.keep(5, 3);
         assert!(given.is_empty());
 
-        let mut numbered = Chosen::numbered();
-        numbered.take(&[5, 6, 7, 8], Vec::new());
+        let mut numbered = Selection::numbered();
+        numbered.add(&[5, 6, 7, 8], Vec::new());
         numbered.leave_out(&[0, 2]);
         assert_eq!(names(&numbered, &catalog), ["0", "1"]);
         assert_eq!(numbered.ordinals(), [6, 8]);
@@ -214,9 +214,9 @@ mod tests {
     #[test]
     fn duplicate_names_are_rejected() {
         let catalog = fixtures::row(3, 16);
-        let mut chosen = Chosen::default();
-        chosen.take(&[0, 1, 2], vec!["a".into(), "b".into(), "a".into()]);
-        let error = chosen.check_names(&catalog).unwrap_err();
+        let mut selection = Selection::default();
+        selection.add(&[0, 1, 2], vec!["a".into(), "b".into(), "a".into()]);
+        let error = selection.check_names(&catalog).unwrap_err();
         assert_eq!((error.code(), error.tensor_name()), (Code::BadIndex, Some("2")));
     }
 }

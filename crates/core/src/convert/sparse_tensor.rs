@@ -47,7 +47,7 @@ fn read(
 
 /// Fails if [`copy`] would fail because of the tensor's data. `rule` is the target's requirement for the values.
 /// `new_spool` creates an unnamed temporary file.
-pub fn judge(
+pub fn inspect(
     reading: Reading<'_>,
     tensor: Tensor<'_>,
     rule: Option<DataRule>,

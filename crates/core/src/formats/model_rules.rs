@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use ciborium::Value;
 
 use crate::error::Result;
+use crate::model::DType;
 
 /// Takes a reader, attributes and names of tensors.
 pub type IsReadBy = fn(&str, &[(Value, Value)], &[Cow<'_, str>]) -> bool;
@@ -20,6 +21,10 @@ pub struct ModelRules {
     /// Returns whether a tensor, by its name and shape, stays float32 when the others are cast: programs have no kernels for other types
     /// of it.
     pub is_float32: fn(&str, &[u64]) -> bool,
+    /// Returns why programs compute with no tensors of a dtype, and what to do; `None` if they do.
+    pub unsupported: fn(DType) -> Option<&'static str>,
+    /// The formats of files that may be the weights of a checkpoint, which becomes a model of this format.
+    pub checkpoints: &'static [&'static str],
     /// The attribute that states the type of most elements.
     pub type_key: &'static str,
     /// Returns the value of that attribute for a dtype or a layout, given by its name; `None` if it has none.

@@ -34,6 +34,8 @@ pub struct WriteFormat {
     pub title: &'static str,
     /// Software that reads it.
     pub readers: &'static [&'static str],
+    /// Returns whether the others of them read a file, too: by whether all of its tensors are dense or sparse, and by its attributes.
+    pub is_read_by_others: fn(bool, &Attributes) -> Result<bool>,
     /// The first bytes of a file.
     pub magic: &'static [u8],
     pub index: Index,
@@ -113,6 +115,7 @@ impl WriteFormat {
         is_default: true,
         title: "",
         readers: &["ztensor"],
+        is_read_by_others: |_, _| Ok(true),
         magic: b"",
         index: Index::First(|_, _| Ok(())),
         sparse: SparseForm::Separate,

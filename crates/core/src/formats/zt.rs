@@ -31,6 +31,8 @@ const UP_TO_12: WriteFormat = WriteFormat {
     format: NAME,
     is_default: false,
     readers: &[],
+    // The releases of ztensor for Python that read these versions.
+    is_read_by_others: |is_basic, _| Ok(is_basic),
     magic: MAGIC_1,
     index: Index::Last(zt1_encode::index_10),
     holds: |dtype| (dtype as u8) <= DType::Bool as u8,
@@ -66,6 +68,8 @@ pub static ZT10: WriteFormat = WriteFormat {
     is_default: true,
     title: "zTensor 1.0",
     readers: &["ztensor for Python 1.0.0 and 1.0.1", "ztensor"],
+    // Attributes that are no text are rejected: "expected a string".
+    is_read_by_others: |is_basic, attributes| Ok(is_basic && attributes.are_texts()?),
     dtypes: RecordedDtypes::All,
     generator: true,
     check_entry: |tensor, _, attributes| {
@@ -100,6 +104,7 @@ pub static ZT2: WriteFormat = WriteFormat {
     version: Some("2"),
     title: "zTensor 2",
     readers: &["ztensor for Python 2.x", "ztensor"],
+    is_read_by_others: |_, _| Ok(true),
     magic: &zt2::MAGIC,
     index: Index::Aligned(zt2::encode::index),
     sparse: SparseForm::ByName,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ztensor_core::codecs::digest::Algorithm;
-use ztensor_core::convert::{self, Casts, Chosen};
+use ztensor_core::convert::{self, Casts, Selection};
 use ztensor_core::error::{Code, Result};
 use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
@@ -267,15 +267,16 @@ fn planned_and_spooled_files_are_identical() {
                 let [planned, spooled] = [true, false].map(|plans| {
                     with(&source, |reading| {
                         let numbered = format == WriteFormat::BTF;
-                        let mut chosen = if numbered { Chosen::numbered() } else { Chosen::default() };
-                        chosen.take(&[3, 0, 2, 1, 4], Vec::new());
+                        let mut selection =
+                            if numbered { Selection::numbered() } else { Selection::default() };
+                        selection.add(&[3, 0, 2, 1, 4], Vec::new());
                         let mut writer = Writer::create(&target, settings(format)).unwrap();
                         if plans {
-                            convert::lay_out(reading, &mut chosen, &casts, &mut writer).unwrap();
+                            convert::lay_out(reading, &mut selection, &casts, &mut writer).unwrap();
                             assert!(writer.plan().is_none(), "it is planned");
                         }
-                        for (at, tensor) in chosen.tensors(reading.catalog) {
-                            let name = chosen.name(at, tensor);
+                        for (at, tensor) in selection.tensors(reading.catalog) {
+                            let name = selection.name(at, tensor);
                             convert::copy(reading, tensor, &name, &casts, &mut writer).unwrap();
                         }
                         writer.finish().unwrap();
@@ -391,7 +392,7 @@ fn casts_apply_only_to_elements() {
 
 #[test]
 fn compression_of_a_large_blob_depends_on_its_beginning() {
-    let folder = Folder::new("judged");
+    let folder = Folder::new("inspected");
     let path = folder.path("a");
     // What is noise alone would not be compressed, and what is more than zeros would.
     let promising = [noise(20_000), vec![0; 9 << 20]].concat();

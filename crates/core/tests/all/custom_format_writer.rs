@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ztensor_core::codecs::digest::{Algorithm, Checksum, Expected};
-use ztensor_core::convert::{self, Casts, Wanted, copy};
+use ztensor_core::convert::{self, Casts, Target, copy};
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{
     Alignment, Assembler, CORE, Confidence, FileAttributes, Format, Formats, Index, Input, Sink,
@@ -235,7 +235,7 @@ fn files_are_converted_between_formats() {
         with(&written(from), |reading| {
             let mut writer = Writer::create(&target, settings(to)).unwrap();
             for tensor in reading.catalog.iter() {
-                let wanted = Wanted { format: format(to), canonical: false, casts: &Casts::default() };
+                let wanted = Target { format: format(to), canonical: false, casts: &Casts::default() };
                 assert!(convert::refusal(reading.catalog, tensor, tensor.name(), wanted).is_none());
                 copy(reading, tensor, tensor.name(), &Casts::default(), &mut writer).unwrap();
             }
@@ -256,7 +256,7 @@ fn unsupported_tensors_and_attributes_are_rejected() {
     assert_eq!(code(add(&mut writer, "fits", DType::Uint8, &[1])), Ok(()));
     with(&written("behind"), |reading| {
         let tensor = reading.catalog.tensor(0).unwrap();
-        let wanted = Wanted { format: format("before"), canonical: false, casts: &Casts::default() };
+        let wanted = Target { format: format("before"), canonical: false, casts: &Casts::default() };
         let refused = |name| convert::refusal(reading.catalog, tensor, name, wanted);
         assert!(refused("b").is_none() && refused("far too long").is_some());
     });

@@ -42,8 +42,8 @@ pub struct Derived {
     pub warnings: Vec<String>,
 }
 
-/// What a conversion took from a checkpoint.
-pub struct Taken {
+/// The tensors of a checkpoint that a conversion writes.
+pub struct Selected {
     pub catalog: Arc<Catalog>,
     /// Names of tensors that GGUF does not have, and why.
     pub left_out: Vec<(String, &'static str)>,
@@ -53,11 +53,11 @@ pub struct Taken {
 }
 
 impl Derived {
-    /// Makes all tensors those of a conversion, with the types that programs need.
-    pub fn take_into(self, conversion: &mut Conversion) -> Result<Taken> {
+    /// Selects all tensors for a conversion, with the types that programs need.
+    pub fn select(self, conversion: &mut Conversion) -> Result<Selected> {
         let Self { catalog, float32, scaled, mxfp4, left_out, lost, warnings } = self;
         let ordinals: Vec<u32> = (0..).take(catalog.len()).collect();
-        Arc::make_mut(&mut conversion.chosen).take(&ordinals, Vec::new());
+        Arc::make_mut(&mut conversion.selection).add(&ordinals, Vec::new());
         let casts = Arc::make_mut(&mut conversion.casts);
         for (ordinal, dtype) in float32 {
             casts.cast_single(ordinal, dtype, DType::Float32)?;
@@ -81,7 +81,7 @@ impl Derived {
         }
         let catalog = Arc::new(catalog);
         conversion.derived = Some(Arc::clone(&catalog));
-        Ok(Taken { catalog, left_out, lost, warnings })
+        Ok(Selected { catalog, left_out, lost, warnings })
     }
 }
 
