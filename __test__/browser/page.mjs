@@ -31,7 +31,8 @@ export async function openReport(browser, path, { view = 'overview', width = 128
 }
 
 /** Waits until a treemap knows its width: before that it has no areas. */
-export const measured = (page) => page.waitForFunction(() => document.querySelector('.treemap:not(:has(.area))') === null)
+export const measured = (page) =>
+  page.waitForFunction(() => document.querySelector('.treemap:not(:has(.area))') === null)
 
 /** Closes a page, and asserts that it recorded nothing. */
 export async function closeQuiet({ page, noticed }) {

@@ -68,7 +68,7 @@ pub static ZT10: WriteFormat = WriteFormat {
     is_default: true,
     title: "zTensor 1.0",
     readers: &["ztensor for Python 1.0.0 and 1.0.1", "ztensor"],
-    // Attributes that are no text are rejected: "expected a string".
+    // They reject other attributes than text: "expected a string".
     is_read_by_others: |is_basic, attributes| Ok(is_basic && attributes.are_texts()?),
     dtypes: RecordedDtypes::All,
     generator: true,
