@@ -443,6 +443,56 @@ interface ShareOptions {
 	/** Also return `memory`: SharedArrayBuffers over the mapping, which threads can use without this package. */
 	readonly memory?: boolean | undefined;
 }
+/** The tensors of one storage type. */
+export interface StorageTypeSummary {
+	/** Number of tensors. */
+	readonly tensors: number;
+	/** Number of elements. */
+	readonly parameters: number;
+	/** Size in bytes, decoded: the sum of `byteLength` of the tensors. */
+	readonly byteLength: number;
+	/** The share of all parameters, from 0 to 1. */
+	readonly share: number;
+	/** Average bits of an element; undefined if there are no elements. */
+	readonly bitsPerWeight?: number | undefined;
+}
+/** What the metadata says of a model. A property is undefined where the metadata does not say it. Texts may be cut after 4,096 characters. */
+export interface ModelSummary {
+	readonly name?: string | undefined;
+	/** The architecture, such as `'llama'`. */
+	readonly architecture?: string | undefined;
+	/** Maximum number of tokens of a sequence. */
+	readonly contextLength?: number | undefined;
+	/** Number of tokens of the vocabulary. */
+	readonly vocabularySize?: number | undefined;
+	/** The mixture of types that the file states, as llama.cpp writes it: `'Q4_K_M'`. */
+	readonly mixture?: string | undefined;
+	readonly hasChatTemplate: boolean;
+	/** Whether the embeddings of tokens are the output, too; undefined if there are none. */
+	readonly tiedEmbeddings?: boolean | undefined;
+	readonly license?: string | undefined;
+}
+/** A file in numbers, from its index and metadata: `file.summary()`, and the beginning of `ztensor info --json`. */
+export interface FileSummary {
+	readonly path?: string | undefined;
+	readonly format: TensorFile["format"];
+	readonly version?: string | undefined;
+	readonly generator?: string | undefined;
+	/** Size in bytes of all files. */
+	readonly byteLength: number;
+	/** Number of files. */
+	readonly files: number;
+	/** Number of tensors. */
+	readonly tensors: number;
+	/** Number of elements. Beyond 2^53 it is approximate. */
+	readonly parameters: number;
+	/** Average bits of an element, without compression; undefined if there are no elements. */
+	readonly bitsPerWeight?: number | undefined;
+	/** The tensors by storage type, that of most bytes first. */
+	readonly storageTypes: Readonly<Record<string, StorageTypeSummary>>;
+	/** The model of a file whose format describes models: GGUF. */
+	readonly model?: ModelSummary | undefined;
+}
 /** One stored array of a tensor, such as the `data` of a dense tensor or the `indices` of a sparse one. */
 export declare class Component {
 	#private;
@@ -969,6 +1019,19 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 * @example file.metadata.license
 	 */
 	get metadata(): Readonly<Record<string, string>>;
+	/**
+	 * Returns the file in numbers, from its index and metadata: parameters, bits per weight, storage types, and what the metadata says of a
+	 * model. It reads no tensors. `filter` selects the tensors to count, all by default.
+	 *
+	 * @example
+	 * const { model, bitsPerWeight, storageTypes } = file.summary()
+	 * console.log(model?.architecture, model?.mixture, bitsPerWeight, Object.keys(storageTypes))
+	 *
+	 * @throws RangeError ZT_INVALID_ARG for a glob that matches no tensor; TypeError ZT_INVALID_ARG; ZTensorError ZT_CLOSED
+	 */
+	summary(options?: {
+		readonly filter?: Filter<AnyTensor> | undefined;
+	}): FileSummary;
 	/** Problems of the file that do not prevent reading it. */
 	get warnings(): readonly Warning[];
 	/** The files that hold the tensors: one, or several if several files were opened as one. */

@@ -18,6 +18,7 @@ export type { Source } from './lib/read/source.js'
 export { CooTensor, CsrTensor, type ToDenseOptions } from './lib/read/sparse.js'
 export type { Histogram, StatsOptions, TensorStats } from './lib/read/stats.js'
 export type { CopyReason, FilePart } from './lib/read/store.js'
+export type { FileSummary, ModelSummary, StorageTypeSummary } from './lib/read/summary.js'
 export {
   type AnyTensor,
   type Layout,

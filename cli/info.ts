@@ -1,6 +1,8 @@
 // `ztensor info`: describes a file, from its index alone.
-import type { TensorFile } from '../index.js'
+import type { FileSummary, TensorFile } from '../index.js'
+import { DTYPE_NAMES } from '../lib/values/dtype-names.js'
 import { namesMatching } from '../lib/values/filter.js'
+import { modelInfo } from '../lib/values/formats.js'
 import { OUTLINE } from '../lib/values/outline.js'
 import type { Paint } from './color.js'
 import { shortDtype } from './dtype.js'
@@ -8,15 +10,14 @@ import { describeEach, type EachOptions } from './each.js'
 import { fail, NothingMatches } from './failure.js'
 import { jsonAttribute, jsonText } from './json.js'
 import { type Entry, entries } from './listing.js'
-import { modelFields } from './model.js'
+import { modelFields, modelLine } from './model.js'
 import { showBytes, showCount, showCounted } from './quantity.js'
 import { printable, shorten, showName } from './text.js'
 
 interface Total {
-  tensors: number
-  bytes: number
-  /** Average bits of an element, for quantized tensors. */
-  bitsPerWeight?: number
+  readonly tensors: number
+  readonly byteLength: number
+  readonly bitsPerWeight?: number | undefined
 }
 
 export interface InfoOptions extends EachOptions {
@@ -24,50 +25,29 @@ export interface InfoOptions extends EachOptions {
   shortDtypes?: boolean
 }
 
-/** Matches the layouts of quantized tensors. */
-const QUANTIZED = /^(zt\.quant_group|zt\.mx|gguf\.|tflite\.quantized)/
-
-/** Average bits of an element, without compression, rounded to two decimals; undefined unless a tensor is quantized. */
-function bitsPerWeight(listed: readonly Entry[]): number | undefined {
-  if (!listed.some(({ tensor }) => QUANTIZED.test(tensor.layout))) return undefined
-  let [bytes, elements] = [0, 0]
-  for (const { tensor } of listed) {
-    bytes += tensor.byteLength ?? 0
-    elements += tensor.size
-  }
-  return elements === 0 ? undefined : Math.round((800 * bytes) / elements) / 100
-}
-
 // An attribute may be a megabyte of vocabulary; `--json` has all of it.
 const attributeColumns = 100
 // More than fit into so many columns, with all their combining marks.
 const attributeUnits = 4096
 
-/** The totals of groups; of quantized dtypes with the bits per weight. */
-function totals(listed: readonly Entry[], key: (entry: Entry) => string, isDtype = false): Map<string, Total> {
-  const groups = new Map<string, Entry[]>()
+/** The totals of groups of tensors, that of most bytes first. */
+function totals(listed: readonly Entry[], key: (entry: Entry) => string): [string, Total][] {
+  const groups = new Map<string, Total>()
   for (const one of listed) {
-    const group = groups.get(key(one))
-    if (group === undefined) groups.set(key(one), [one])
-    else group.push(one)
+    const name = key(one)
+    const group = groups.get(name) ?? { tensors: 0, byteLength: 0 }
+    groups.set(name, { tensors: group.tensors + 1, byteLength: group.byteLength + one.tensor.byteLength })
   }
-  const found = Array.from(groups, ([name, group]): [string, Total] => {
-    const bytes = group.reduce((sum, { tensor }) => sum + (tensor.byteLength ?? 0), 0)
-    const bits = isDtype ? bitsPerWeight(group) : undefined
-    return [name, { tensors: group.length, bytes, ...(bits === undefined ? {} : { bitsPerWeight: bits }) }]
-  })
-  return new Map(found.sort(([, a], [, b]) => b.bytes - a.bytes || b.tensors - a.tensors))
+  return Array.from(groups).sort(([, a], [, b]) => b.byteLength - a.byteLength || b.tensors - a.tensors)
 }
 
-function showTotal({ tensors, bytes, bitsPerWeight }: Total): string {
-  const bits = bitsPerWeight === undefined ? '' : `, ${bitsPerWeight} bits per weight`
-  return `${showCounted(tensors, 'tensor')}, ${showBytes(bytes)}${bits}`
+function showTotal({ tensors, byteLength, bitsPerWeight }: Total): string {
+  const bits = bitsPerWeight !== undefined ? `, ${bitsPerWeight} bits per weight` : ''
+  return `${showCounted(tensors, 'tensor')}, ${showBytes(byteLength)}${bits}`
 }
 
-/** The number of elements of all tensors, as a bigint: sparse shapes may add up to more than 2^53. */
-function parameters(listed: readonly Entry[]): bigint {
-  return listed.reduce((sum, { tensor }) => sum + BigInt(tensor.size), 0n)
-}
+/** Whether a storage type is not a dtype: its elements share scales, so that they have no whole number of bits. */
+const isQuantizedType = (type: string): boolean => !Object.hasOwn(DTYPE_NAMES, type) && type !== 'unknown'
 
 function attributePairs(attributes: TensorFile['attributes']): [unknown, unknown][] {
   return attributes instanceof Map ? Array.from(attributes) : Object.entries(attributes)
@@ -100,6 +80,20 @@ export function* attributeLines(attributes: TensorFile['attributes'], paint: Pai
   }
 }
 
+/** The summary of the listed tensors. */
+function summaryOf(file: TensorFile, listed: readonly Entry[]): FileSummary {
+  if (listed.length === file.size) return file.summary()
+  const names = new Set(listed.map(({ tensor }) => tensor.name))
+  return file.summary({ filter: ({ name }) => names.has(name) })
+}
+
+/** The chat template, if the format of the file has one. */
+function templateOf({ format }: TensorFile, attributes: TensorFile['attributes']): string | undefined {
+  const key = modelInfo(format)?.chatTemplate
+  const template = key === undefined || attributes instanceof Map ? undefined : attributes[key]
+  return typeof template === 'string' ? template : undefined
+}
+
 function* lines(
   file: TensorFile,
   listed: readonly Entry[],
@@ -108,26 +102,29 @@ function* lines(
 ): Generator<string> {
   const field = (title: string, value: string): string => `${paint('bold', title.padEnd(12))}${value}`
   const version = file.version === undefined ? '' : ` ${printable(file.version)}`
+  const summary = summaryOf(file, listed)
+  const headline = modelLine(summary)
+  if (headline !== undefined) yield paint('bold', headline)
   if (file.path !== undefined) yield field('path', printable(file.path))
   yield field('format', `${file.format}${version}`)
   if (file.generator !== undefined) yield field('generator', shorten(printable(file.generator), attributeColumns))
   yield field('size', `${showBytes(file.byteLength)} (${showCounted(file.byteLength, 'byte')})`)
-  if (file.files.length > 1) yield field('files', showCount(file.files.length))
+  if (summary.files > 1) yield field('files', showCount(summary.files))
   const share = listed.length === file.size ? '' : `${showCount(listed.length)} of `
   yield field('tensors', `${share}${showCount(file.size)}`)
-  yield field('parameters', showCount(parameters(listed)))
+  yield field('parameters', showCount(summary.parameters))
   if (file.warnings.length > 0) yield field('warnings', `${showCount(file.warnings.length)}, on standard error`)
-  const bits = bitsPerWeight(listed)
-  if (bits !== undefined) yield field('bits/weight', String(bits))
+  const types = Object.entries(summary.storageTypes)
+  if (summary.bitsPerWeight !== undefined && types.some(([type]) => isQuantizedType(type)))
+    yield field('bits/weight', String(summary.bitsPerWeight))
   const attributes = shownAttributes(file)
-  for (const [title, text] of modelFields(file, attributes, listed)) yield field(title, text)
+  for (const [title, text] of modelFields(summary, templateOf(file, attributes))) yield field(title, text)
 
-  const groups = {
-    dtypes: totals(
-      listed,
-      ({ tensor }) => printable(shortDtypes ? shortDtype(tensor.storageType) : tensor.storageType),
-      true,
-    ),
+  const groups: Record<string, [string, Total][]> = {
+    dtypes: types.map(([type, { tensors, byteLength, bitsPerWeight }]) => [
+      printable(shortDtypes ? shortDtype(type) : type),
+      { tensors, byteLength, ...(isQuantizedType(type) ? { bitsPerWeight } : {}) },
+    ]),
     layouts: totals(listed, ({ tensor }) => printable(tensor.layout)),
     encodings: totals(listed, ({ encoding }) => printable(encoding)),
   }
@@ -143,17 +140,13 @@ function* lines(
 }
 
 function json(file: TensorFile, listed: readonly Entry[]): object {
+  const summary = summaryOf(file, listed)
   return {
-    path: file.path ?? null,
-    format: file.format,
-    version: file.version ?? null,
-    generator: file.generator ?? null,
-    byteLength: file.byteLength,
-    ...(file.files.length > 1 ? { files: file.files } : {}),
-    tensors: listed.length,
-    parameters: jsonAttribute(parameters(listed)),
-    ...(bitsPerWeight(listed) === undefined ? {} : { bitsPerWeight: bitsPerWeight(listed) }),
-    dtypes: Object.fromEntries(totals(listed, ({ tensor }) => printable(tensor.storageType), true)),
+    ...summary,
+    path: summary.path ?? null,
+    version: summary.version ?? null,
+    generator: summary.generator ?? null,
+    files: file.files,
     layouts: Object.fromEntries(totals(listed, ({ tensor }) => tensor.layout)),
     encodings: Object.fromEntries(totals(listed, ({ encoding }) => encoding)),
     attributes: jsonAttribute(file.attributes),

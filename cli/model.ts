@@ -1,45 +1,49 @@
 // Describes the model of a file, from its metadata.
-import type { TensorFile } from '../index.js'
-import { modelFacts } from '../lib/values/formats.js'
-import type { Entry } from './listing.js'
+import type { FileSummary } from '../index.js'
 import { showCount } from './quantity.js'
 import { printable, shorten } from './text.js'
 
 const columns = 100
 
+const shown = (text: string): string => shorten(printable(text.split('\n', 1)[0] ?? ''), columns)
+
 /** The types of the parameters by share, the most frequent first: "q4_k 83 %, q6_k 16 %, float32 1 %". */
-function mix(listed: readonly Entry[]): string {
-  const counts = new Map<string, number>()
-  for (const { tensor } of listed) counts.set(tensor.storageType, (counts.get(tensor.storageType) ?? 0) + tensor.size)
-  const total = Array.from(counts.values()).reduce((sum, count) => sum + count, 0)
-  const share = (count: number): string => {
-    const percent = total === 0 ? 0 : (100 * count) / total
-    return percent > 0 && percent < 1 ? '< 1 %' : `${Math.round(percent)} %`
+function shares({ storageTypes }: FileSummary): string {
+  const percent = (share: number): string => {
+    const rounded = 100 * share
+    return rounded > 0 && rounded < 1 ? '< 1 %' : `${Math.round(rounded)} %`
   }
-  const sorted = Array.from(counts).sort(([, a], [, b]) => b - a)
-  return sorted.map(([type, count]) => `${printable(type)} ${share(count)}`).join(', ')
+  const sorted = Object.entries(storageTypes).sort(([, a], [, b]) => b.parameters - a.parameters)
+  return sorted.map(([type, { share }]) => `${printable(type)} ${percent(share)}`).join(', ')
 }
 
-/** The title and text of each line; empty for other formats. */
-export function modelFields(
-  file: TensorFile,
-  attributes: TensorFile['attributes'],
-  listed: readonly Entry[],
-): [string, string][] {
-  const facts = modelFacts(file.format)
-  if (facts.length === 0 || attributes instanceof Map) return []
-  const fields: [string, string][] = []
-  const add = (title: string, value: unknown): void => {
-    if (typeof value === 'string') fields.push([title, shorten(printable(value.split('\n', 1)[0] ?? ''), columns)])
-    if (typeof value === 'number' || typeof value === 'bigint') fields.push([title, showCount(value)])
-  }
-  let before: unknown
-  for (const { title, key } of facts) {
-    const value =
-      key.includes('{}') && typeof before !== 'string' ? undefined : attributes[key.replace('{}', String(before))]
-    add(title, value)
-    before = value
-  }
-  if (listed.length > 0) fields.push(['types', mix(listed)])
-  return fields
+/** The model in a few words: "SmolLM2 135M, llama, Q4_K_M, 4.92 bits per weight"; undefined for formats that describe no models. */
+export function modelLine({ model, bitsPerWeight }: FileSummary): string | undefined {
+  if (model === undefined) return undefined
+  const { name, architecture, mixture } = model
+  const known = [name, architecture, mixture].flatMap((text) => (text === undefined ? [] : shown(text)))
+  if (known.length === 0) return undefined
+  const bits = bitsPerWeight === undefined ? [] : [`${bitsPerWeight} bits per weight`]
+  return [...known, ...bits].join(', ')
+}
+
+/** The title and text of each line about the model; empty for formats that describe no models. `template` is its chat template. */
+export function modelFields(summary: FileSummary, template: string | undefined): [string, string][] {
+  const { model, tensors } = summary
+  if (model === undefined) return []
+  const { name, architecture, contextLength, vocabularySize, mixture, tiedEmbeddings, license } = model
+  const text = (value: string | undefined): string | undefined => (value === undefined ? undefined : shown(value))
+  const count = (value: number | undefined): string | undefined => (value === undefined ? undefined : showCount(value))
+  const fields: [string, string | undefined][] = [
+    ['model', text(name)],
+    ['arch', text(architecture)],
+    ['mixture', text(mixture)],
+    ['context', count(contextLength)],
+    ['vocabulary', count(vocabularySize)],
+    ['embeddings', tiedEmbeddings ? 'tied: they are the output, too' : undefined],
+    ['license', text(license)],
+    ['template', text(template)],
+    ['types', tensors > 0 ? `${shares(summary)} (of the parameters)` : undefined],
+  ]
+  return fields.flatMap(([title, value]): [string, string][] => (value === undefined ? [] : [[title, value]]))
 }

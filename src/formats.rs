@@ -1,8 +1,10 @@
 //! The supported formats, and what each can hold when it is written.
 
+use std::collections::BTreeMap;
+
 use napi_derive::napi;
 use ztensor_core::codecs::digest::Algorithm;
-use ztensor_core::formats::{CORE, Format, Formats, Method, Names, WriteFormat};
+use ztensor_core::formats::{CORE, Format, Formats, Method, ModelRules, Names, WriteFormat};
 use ztensor_gguf::GGUF;
 use ztensor_import::{COMPANIONS, IMPORT};
 
@@ -53,27 +55,54 @@ pub struct WriteFormatInfo {
     /// `numbers`: each file states its place.
     #[napi(ts_type = "'none' | 'root' | 'index' | 'numbers'")]
     pub shards: String,
-    /// Whether files are models that programs run by their metadata.
-    pub models: bool,
     /// The formats of files that may be the weights of a checkpoint, which becomes a model of this format.
     pub checkpoints: Vec<String>,
-    /// What a listing shows of a model, if files are models: `{}` in a key is the value of the attribute before it.
-    pub facts: Option<Vec<ModelFact>>,
+    /// How files describe a model, if they are models that programs run by their metadata.
+    pub model: Option<ModelInfo>,
     pub generator: bool,
     /// Whether packed types fill up their last byte.
     pub pads_packed: bool,
 }
 
-/// An attribute of a model that a listing shows.
+/// How files describe a model: keys of their metadata, and names of tensors. `{}` in a key is the architecture.
 #[napi(object, object_from_js = false)]
-pub struct ModelFact {
-    pub title: String,
-    pub key: String,
+pub struct ModelInfo {
+    pub name: String,
+    pub architecture: String,
+    pub context_length: String,
+    /// The number of tokens.
+    pub vocabulary_size: String,
+    /// The list of tokens.
+    pub tokens: String,
+    pub chat_template: String,
+    pub license: String,
+    /// The number of the mixture of types.
+    pub mixture: String,
+    /// The names of mixtures by their numbers.
+    pub mixtures: BTreeMap<String, String>,
+    /// The tensor of the embeddings of tokens, which is the output, too, if there is no other.
+    pub embeddings: String,
+    pub output: String,
 }
 
-impl From<&(&str, &str)> for ModelFact {
-    fn from((title, key): &(&str, &str)) -> Self {
-        Self { title: (*title).to_owned(), key: (*key).to_owned() }
+impl From<&ModelRules> for ModelInfo {
+    fn from(rules: &ModelRules) -> Self {
+        let keys = &rules.keys;
+        let [embeddings, output] = rules.tied.map(str::to_owned);
+        let mixtures = (rules.mixtures)().into_iter().map(|(number, name)| (number.to_string(), name));
+        Self {
+            name: keys.name.to_owned(),
+            architecture: keys.architecture.to_owned(),
+            context_length: keys.context_length.to_owned(),
+            vocabulary_size: keys.vocabulary_size.to_owned(),
+            tokens: keys.tokens.to_owned(),
+            chat_template: keys.chat_template.to_owned(),
+            license: keys.license.to_owned(),
+            mixture: rules.type_key.to_owned(),
+            mixtures: mixtures.collect(),
+            embeddings,
+            output,
+        }
     }
 }
 
@@ -122,9 +151,8 @@ impl From<&WriteFormat> for WriteFormatInfo {
             canonical: writing.canonical.is_some(),
             content_digest: writing.content_digest.is_some(),
             shards: writing.shards.name().to_owned(),
-            models: writing.model.is_some(),
             checkpoints: writing.model.map(|rules| owned(rules.checkpoints)).unwrap_or_default(),
-            facts: writing.model.map(|rules| rules.facts.iter().map(ModelFact::from).collect()),
+            model: writing.model.map(ModelInfo::from),
             generator: writing.generator,
             pads_packed: writing.profiles,
         }

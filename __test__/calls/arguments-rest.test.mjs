@@ -75,6 +75,7 @@ const CALLS = [
   ['file.forEach self', [], withFile((file, value) => file.forEach(() => {}, value))],
   ['file.load names', ['names', 'options', ...KEYS], withFile((file, value) => file.load(value, {}))],
   ['file.contentDigest options', ['options', ...KEYS], withFile((file, value) => file.contentDigest('xxh3', value))],
+  ['file.summary options', ['options', 'filter', ...KEYS], withFile((file, value) => file.summary(value))],
   ['file.evict options', ['names', 'options', ...KEYS], withFile((file, value) => file.evict(value))],
   [
     'writer.addCsr options',

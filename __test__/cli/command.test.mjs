@@ -224,9 +224,9 @@ test('info --json', async (t) => {
     byteLength: readFileSync(three).length,
     tensors: 3,
     parameters: 15,
-    dtypes: { int64: { tensors: 1, bytes: 48 } },
-    layouts: { dense: { tensors: 3, bytes: 74 } },
-    encodings: { raw: { tensors: 3, bytes: 74 } },
+    storageTypes: { int64: { tensors: 1, parameters: 6, byteLength: 48, share: 0.4, bitsPerWeight: 64 } },
+    layouts: { dense: { tensors: 3, byteLength: 74 } },
+    encodings: { raw: { tensors: 3, byteLength: 74 } },
     attributes: { format: 'np' },
     warnings: [],
   })

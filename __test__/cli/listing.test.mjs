@@ -102,6 +102,6 @@ test('info prints the bits per weight of quantized tensors', async (t) => {
   t.regex(stdout, /q8_0: 1 tensor, 68 B, 8\.5 bits per weight$/m)
   const json = JSON.parse((await run(['info', fixture('zt2-quantized.zt'), '--json'])).stdout)
   t.is(json.bitsPerWeight, 5.01)
-  t.is(json.dtypes.q4_k.bitsPerWeight, 4.5)
+  t.is(json.storageTypes.q4_k.bitsPerWeight, 4.5)
   t.false((await run(['info', layers])).stdout.includes('bits'))
 })

@@ -10,10 +10,11 @@ import { checkpoint } from '../helpers/tiny-checkpoint.mjs'
 test('info prints the architecture, the context, the mix of types and the first line of the chat template', async (t) => {
   const { stdout, code } = await run(['info', fixture('gguf/types.gguf')])
   t.is(code, 0)
+  t.regex(stdout, /^every type, llama, 3\.3 bits per weight\npath /)
   t.regex(stdout, /^format +gguf 3$/m)
   t.regex(stdout, /^arch +llama$/m)
   t.regex(stdout, /^context +4,096$/m)
-  t.regex(stdout, /^types +q2_k \d+ %, /m)
+  t.regex(stdout, /^types +q6_k \d+ %, .*\(of the parameters\)$/m)
   t.regex(stdout, /^template +\{\{ bos_token \}\}\{% for message in messages %\}$/m)
 })
 

@@ -705,10 +705,24 @@ export interface MetadataRequest {
   limits: OpenRequest
 }
 
-/** An attribute of a model that a listing shows. */
-export interface ModelFact {
-  title: string
-  key: string
+/** How files describe a model: keys of their metadata, and names of tensors. `{}` in a key is the architecture. */
+export interface ModelInfo {
+  name: string
+  architecture: string
+  contextLength: string
+  /** The number of tokens. */
+  vocabularySize: string
+  /** The list of tokens. */
+  tokens: string
+  chatTemplate: string
+  license: string
+  /** The number of the mixture of types. */
+  mixture: string
+  /** The names of mixtures by their numbers. */
+  mixtures: Record<string, string>
+  /** The tensor of the embeddings of tokens, which is the output, too, if there is no other. */
+  embeddings: string
+  output: string
 }
 
 /** The result for one pair, or why there is none. */
@@ -1159,12 +1173,10 @@ export interface WriteFormatInfo {
    * `numbers`: each file states its place.
    */
   shards: 'none' | 'root' | 'index' | 'numbers'
-  /** Whether files are models that programs run by their metadata. */
-  models: boolean
   /** The formats of files that may be the weights of a checkpoint, which becomes a model of this format. */
   checkpoints: Array<string>
-  /** What a listing shows of a model, if files are models: `{}` in a key is the value of the attribute before it. */
-  facts?: Array<ModelFact>
+  /** How files describe a model, if they are models that programs run by their metadata. */
+  model?: ModelInfo
   generator: boolean
   /** Whether packed types fill up their last byte. */
   padsPacked: boolean

@@ -30,6 +30,7 @@ import { LOAD_DTYPES, type LoadDType } from './narrow.js'
 import { Plan, type PlanOptions } from './plan.js'
 import { type SharedFile, type ShareOptions, ticketOf } from './share.js'
 import { type FilePart, type Origin, Store } from './store.js'
+import { type FileSummary, summarize } from './summary.js'
 import { type AnyTensor, Tensor } from './tensor.js'
 import {
   jobOptions,
@@ -42,6 +43,9 @@ import {
 
 /** Tensors for which the caller's function is called before a yield to the event loop. */
 const CALLED = 2000
+
+/** Characters of a text of the metadata that `summary` reads at least. */
+const TEXT = 4096
 
 /** Which tensors a call is for: all of them by default. */
 export interface TensorSelection {
@@ -171,6 +175,24 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     this.#store.throwIfClosed()
     this.#metadata ??= textsOf(this.attributes)
     return this.#metadata
+  }
+
+  /**
+   * Returns the file in numbers, from its index and metadata: parameters, bits per weight, storage types, and what the metadata says of a
+   * model. It reads no tensors. `filter` selects the tensors to count, all by default.
+   *
+   * @example
+   * const { model, bitsPerWeight, storageTypes } = file.summary()
+   * console.log(model?.architecture, model?.mixture, bitsPerWeight, Object.keys(storageTypes))
+   *
+   * @throws RangeError ZT_INVALID_ARG for a glob that matches no tensor; TypeError ZT_INVALID_ARG; ZTensorError ZT_CLOSED
+   */
+  summary(options?: { readonly filter?: Filter<AnyTensor> | undefined }): FileSummary {
+    const { filter } = readOptions(options, ['filter'])
+    const matches = tensorFilter(filter)
+    this.#checkGlobs(filter)
+    const ordinals = matches === undefined ? everything(this.size) : this.#where(matches)
+    return summarize(this, this.#index(), ordinals, () => this[OUTLINE]({ items: 0, units: TEXT }).attributes)
   }
 
   /** Problems of the file that do not prevent reading it. */

@@ -14,6 +14,26 @@ export interface FormatInfo {
   readonly writes: readonly Writing[]
 }
 
+/** Where a model is described: keys of metadata, and names of tensors. `{}` in a key is the architecture. */
+export interface ModelInfo {
+  readonly name: string
+  readonly architecture: string
+  readonly contextLength: string
+  /** The number of tokens. */
+  readonly vocabularySize: string
+  /** The list of tokens. */
+  readonly tokens: string
+  readonly chatTemplate: string
+  readonly license: string
+  /** The number of the mixture of types. */
+  readonly mixture: string
+  /** The names of mixtures by their numbers. */
+  readonly mixtures: Readonly<Record<string, string>>
+  /** The tensor of the embeddings of tokens, which is the output, too, if there is no other. */
+  readonly embeddings: string
+  readonly output: string
+}
+
 /** A version of a format that can be written, and the features that it supports. */
 export interface Writing {
   /** The version, or the name of a format without versions: `WriteFormat` of the binding. */
@@ -48,12 +68,10 @@ export interface Writing {
    * How a model is divided into several files: not at all, by a root or an index that refers to them, or by numbers that each file states.
    */
   readonly shards: 'none' | 'root' | 'index' | 'numbers'
-  /** Whether files are models that programs run by their metadata. */
-  readonly models: boolean
   /** The formats of files that may be the weights of a checkpoint, which becomes a model of this format. */
   readonly checkpoints: readonly string[]
-  /** What a listing shows of a model: titles, and keys of attributes. `{}` in a key is the value of the attribute before it. */
-  readonly facts?: readonly { readonly title: string; readonly key: string }[]
+  /** How files describe a model, if they are models that programs run by their metadata. */
+  readonly model?: ModelInfo
   readonly generator: boolean
   /** Whether packed dtypes are padded to a whole byte. */
   readonly padsPacked: boolean
@@ -133,9 +151,9 @@ export function hasTextAttributes(format: string): boolean {
   return writable.some(({ name, writes }) => name === format && writes.some(({ attributes }) => attributes === 'text'))
 }
 
-/** What a listing shows of a model in a file of a format: titles and keys; empty for other formats. */
-export function modelFacts(format: string): NonNullable<Writing['facts']> {
-  return writable.find(({ name }) => name === format)?.writes.find(({ models }) => models)?.facts ?? []
+/** How files of a format describe a model; undefined if they do not. */
+export function modelInfo(format: string): ModelInfo | undefined {
+  return writable.find(({ name }) => name === format)?.writes.find(({ model }) => model !== undefined)?.model
 }
 
 /** Joins names in a sentence: `a, b and c`. */

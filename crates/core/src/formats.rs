@@ -34,7 +34,7 @@ pub(crate) mod zt_trailer;
 pub use edit_format::{AttributeChanges, Change, Changes, EditFormat, Editable};
 pub use edit_header::{EditHeader, HeaderChanges, NewHeader, OpenHeader, RetainedData, Setting};
 pub use input::Input;
-pub use model_rules::ModelRules;
+pub use model_rules::{ModelKeys, ModelRules};
 pub use probe::Probe;
 pub use write_format::{
     Alignment, AssembleFile, Assembler, Canonical, Checkpoint, DataShards, Doubles, EncodeIndex,

@@ -86,6 +86,11 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     MIXTURES.iter().map(|mixture| mixture.name)
 }
 
+/// Returns the values of `general.file_type` with the names that llama.cpp prints for them.
+pub fn numbered() -> Vec<(u32, String)> {
+    MIXTURES.iter().map(|mixture| (mixture.number, mixture.name.to_uppercase())).collect()
+}
+
 /// Chooses the types of the tensors of a model. `attributes` are its metadata, of which the architecture, and the numbers of layers, heads
 /// and experts are used. `tensors` are names and shapes, outermost dimension first.
 ///

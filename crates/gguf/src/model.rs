@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use ciborium::Value;
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::ModelRules;
+use ztensor_core::formats::{ModelKeys, ModelRules};
 use ztensor_core::model::DType;
 
 use super::encode::QUANTIZATION;
@@ -37,12 +37,17 @@ pub static RULES: ModelRules = ModelRules {
     type_key: FILE_TYPE,
     type_number: mixture::file_type,
     implied: Some(QUANTIZATION),
-    facts: &[
-        ("model", "general.name"),
-        ("arch", ARCHITECTURE),
-        ("context", "{}.context_length"),
-        ("template", "tokenizer.chat_template"),
-    ],
+    keys: ModelKeys {
+        name: "general.name",
+        architecture: ARCHITECTURE,
+        context_length: "{}.context_length",
+        vocabulary_size: "{}.vocab_size",
+        tokens: TOKENS,
+        chat_template: "tokenizer.chat_template",
+        license: "general.license",
+    },
+    mixtures: mixture::numbered,
+    tied: ["token_embd.weight", "output.weight"],
 };
 
 /// Returns the value of a key, also if it is in the form that states its type.

@@ -31,6 +31,24 @@ pub struct ModelRules {
     pub type_number: fn(&str) -> Option<u32>,
     /// The attribute, and its value, that the encoder adds to a file with such tensors.
     pub implied: Option<(&'static str, u32)>,
-    /// What a listing shows of a model: a title, and the key of an attribute. `{}` in a key is the value of the attribute before it.
-    pub facts: &'static [(&'static str, &'static str)],
+    /// Where the attributes describe a model.
+    pub keys: ModelKeys,
+    /// Returns the mixtures of types by the value of `type_key`, with the names that programs show.
+    pub mixtures: fn() -> Vec<(u32, String)>,
+    /// The names of the embeddings of tokens and of the output. A model without the output uses the embeddings for both.
+    pub tied: [&'static str; 2],
+}
+
+/// The keys of the attributes that describe a model. `{}` in a key is the architecture.
+#[derive(Debug)]
+pub struct ModelKeys {
+    pub name: &'static str,
+    pub architecture: &'static str,
+    pub context_length: &'static str,
+    /// The number of tokens, if the model states it.
+    pub vocabulary_size: &'static str,
+    /// The list of tokens.
+    pub tokens: &'static str,
+    pub chat_template: &'static str,
+    pub license: &'static str,
 }
