@@ -74,6 +74,15 @@ function reporting(command: Command): Command {
 
 type Describe = (command: Command) => Command
 
+/** The commands in groups, as the help lists them. */
+const GROUPS: Readonly<Record<string, readonly string[]>> = {
+  'Look:': ['ls', 'info', 'verify', 'id', 'cat', 'stats', 'view', 'serve', 'diff'],
+  'Convert:': ['convert', 'merge', 'quantize', 'split'],
+  'Edit:': ['metadata', 'rename', 'remove', 'compact'],
+  'Many machines:': ['task', 'finish'],
+  'Help:': ['demo', 'completion'],
+}
+
 /** The options that commands have in common, in the order of the help. */
 const SHARED: Readonly<Record<string, readonly Describe[]>> = {
   ls: [filtering, sourceOptions],
@@ -109,6 +118,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       )
       .option('-l, --long', 'all columns, digests in full, and the names of files in full')
       .option('--short-dtypes', 'short names of dtypes: f32, bf16, i64')
+      .addOption(new Option('--names', 'only the names, one per line').conflicts(['json', 'long']))
       .option('--join', 'open several files as one')
       .option('--json', 'one JSON array with an object per tensor; for several files, an object per file')
       .addHelpText(
@@ -212,10 +222,12 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .option('--bins <count>', 'a histogram with this many bins, from the smallest element to the largest')
       .option('--short-dtypes', 'short names of dtypes: f32, bf16, i64')
       .option('--json', 'one JSON array, an object for each tensor')
+      .addOption(new Option('--csv', 'a table for a spreadsheet, with a header').conflicts(['json', 'plan']))
       .addHelpText(
         'after',
         examples(
           ['ztensor stats model.zt', 'every tensor: find NaNs and zeros'],
+          ['ztensor stats model.zt --csv > stats.csv', 'for a spreadsheet'],
           ['ztensor stats model.zt wte --bins 16', 'a histogram of one tensor'],
         ),
       )
@@ -313,7 +325,10 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         )
         .option('--imatrix <file>', 'the importance matrix for --quantize, by llama-imatrix')
         .option('--requantize', 'with --quantize: also quantize tensors that are quantized already')
-        .option('--metadata <key=value...>', 'set attributes of the new file; a value that is JSON has its type')
+        .option(
+          '--metadata <key=value...>',
+          'set attributes of the new file; a value that is JSON has its type, and @FILE is the text of a file',
+        )
         .option('--no-attributes', 'write no attributes of the source')
         .option('--strict-attributes', 'fail if the target cannot store attributes of the source')
         .addOption(withoutCheckpoint())
@@ -346,33 +361,6 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         if (options.plan) await (await import('./tasks.js')).planConversion(source, target, options)
         else await (await import('./convert.js')).convert(source, target, options)
       }),
-
-  task: (command) =>
-    command
-      .description('run one task of a job that --plan printed, on any machine; prints its result, and can be repeated')
-      .argument('<job>', 'the file of the job, or of one task; - is standard input')
-      .argument('[number]', 'the index of the task, from 0')
-      .addHelpText(
-        'after',
-        examples(
-          ['ztensor convert a.zt out/model.zt --plan > job.json', 'once'],
-          ['ztensor task job.json 17 > 17.json', 'for each task, on any machine'],
-          ['ztensor finish job.json *.json', 'once, when all are done'],
-        ),
-      )
-      .action(async (job, number, options) => (await import('./tasks.js')).task(job, number, options)),
-
-  finish: (command) =>
-    command
-      .description(
-        'finish a job: check that every task has a result, and write the root or index, or print the results',
-      )
-      .argument('<job>', 'the file of the job')
-      .argument('<results...>', 'the files of the results; the file of the job is ignored')
-      .option('--verify', 'conversions: read every file again and check its digest')
-      .option('--json', 'the result as JSON')
-      .addHelpText('after', examples(['ztensor finish job.json *.json', 'fails and lists the tasks without a result']))
-      .action(async (job, results, options) => (await import('./tasks.js')).finish(job, results, options)),
 
   merge: (command) =>
     writing(
@@ -409,7 +397,10 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         )
         .option('--imatrix <file>', 'the importance matrix, by llama-imatrix')
         .option('--requantize', 'also quantize tensors that are quantized already')
-        .option('--metadata <key=value...>', 'set keys of the metadata; a value that is JSON has its type')
+        .option(
+          '--metadata <key=value...>',
+          'set keys of the metadata; a value that is JSON has its type, and @FILE is the text of a file',
+        )
         .addOption(withoutCheckpoint())
         .option('--max-shard-size <size>', 'write files of at most this size, such as 5GB')
         .addOption(dryRun()),
@@ -449,10 +440,11 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
     command
       .description('print the metadata of a file, or edit it in a safetensors, GGUF or zTensor 1.0 to 2 file')
       .argument('<file>', 'the tensor file')
+      .argument('[key]', 'print only the value of this key: a text as it is, any other value as JSON')
       .addOption(
         new Option(
           '--set <key=value>',
-          'set a key: a value that is JSON has its type, unless the old value is text; may be repeated',
+          'set a key: a value that is JSON has its type, unless the old value is text; @FILE is the text of a file; may be repeated',
         ).argParser(repeated),
       )
       .addOption(new Option('--remove <key>', 'remove a key; may be repeated').argParser(repeated))
@@ -465,12 +457,13 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         examples(
           ['ztensor metadata model.gguf', 'print it'],
           ['ztensor metadata model.gguf --set general.name=Llama', 'set one key'],
-          ['ztensor metadata model.gguf --set "tokenizer.chat_template=$(cat t.jinja)"', 'from a file'],
+          ['ztensor metadata model.gguf tokenizer.chat_template > t.jinja', 'one value'],
+          ['ztensor metadata model.gguf --set tokenizer.chat_template=@t.jinja', 'from a file'],
           ['ztensor metadata model.gguf --remove general.url --in-place', 'without a copy'],
           [`ztensor metadata model.gguf --set 'llama.vocab_size={"type":"uint32","value":5}'`, 'with a type of GGUF'],
         ),
       )
-      .action(async (file, options) => (await import('./metadata.js')).metadata(file, options)),
+      .action(async (file, key, options) => (await import('./metadata.js')).metadata(file, key, options)),
 
   rename: (command) =>
     command
@@ -500,6 +493,33 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .option('--json', 'one JSON object')
       .addHelpText('after', examples(['ztensor compact model.zt', 'does not change a file without unused space']))
       .action(async (file, options) => (await import('./compact.js')).compact(file, options)),
+
+  task: (command) =>
+    command
+      .description('run one task of a job that --plan printed, on any machine; prints its result, and can be repeated')
+      .argument('<job>', 'the file of the job, or of one task; - is standard input')
+      .argument('[number]', 'the index of the task, from 0')
+      .addHelpText(
+        'after',
+        examples(
+          ['ztensor convert a.zt out/model.zt --plan > job.json', 'once'],
+          ['ztensor task job.json 17 > 17.json', 'for each task, on any machine'],
+          ['ztensor finish job.json *.json', 'once, when all are done'],
+        ),
+      )
+      .action(async (job, number, options) => (await import('./tasks.js')).task(job, number, options)),
+
+  finish: (command) =>
+    command
+      .description(
+        'finish a job: check that every task has a result, and write the root or index, or print the results',
+      )
+      .argument('<job>', 'the file of the job')
+      .argument('<results...>', 'the files of the results; the file of the job is ignored')
+      .option('--verify', 'conversions: read every file again and check its digest')
+      .option('--json', 'the result as JSON')
+      .addHelpText('after', examples(['ztensor finish job.json *.json', 'fails and lists the tasks without a result']))
+      .action(async (job, results, options) => (await import('./tasks.js')).finish(job, results, options)),
 
   demo: (command) =>
     command
@@ -550,10 +570,14 @@ export function program(called?: string): Command {
       ),
     )
 
+  ztensor.addHelpCommand(
+    new Command('help').argument('[command]').description('show the help of a command').helpGroup('Help:'),
+  )
   const names = called !== undefined && Object.hasOwn(COMMANDS, called) ? [called] : Object.keys(COMMANDS)
   for (const name of names) {
     const command = (COMMANDS[name] as Describe)(ztensor.command(name))
     for (const share of SHARED[name] ?? []) share(command)
+    command.helpGroup(Object.keys(GROUPS).find((group) => GROUPS[group]?.includes(name)) as string)
     // Files come first, since an option with several values would consume them.
     const files = command.registeredArguments.map((one) => {
       const shown = `${one.name()}${one.variadic ? '...' : ''}`

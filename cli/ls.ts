@@ -19,6 +19,8 @@ export interface LsOptions extends EachOptions {
   filter?: string[]
   /** All columns, and digests in full. */
   long?: boolean
+  /** Only the names, one a line. */
+  names?: boolean
   shortDtypes?: boolean
 }
 
@@ -91,7 +93,10 @@ export async function ls(paths: readonly string[], options: LsOptions): Promise<
     return some
   }
   await describeEach(paths, options, {
-    lines: (file, paint) => lines(file, found(file, 'name'), options, paint),
+    lines: (file, paint) =>
+      options.names
+        ? found(file, 'name').map(({ tensor }) => showName(tensor.name))
+        : lines(file, found(file, 'name'), options, paint),
     document: (file) => jsonLines(found(file, 'file').map(jsonEntry)),
     element: (file, path) => ({ path, tensors: found(file, 'file').map(jsonEntry) }),
   })

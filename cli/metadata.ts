@@ -1,5 +1,5 @@
 // `ztensor metadata`: prints the metadata of a file, or edits it.
-import { editMetadata } from '../index.js'
+import { editMetadata, type TensorFile } from '../index.js'
 import { hasTextAttributes } from '../lib/values/formats.js'
 import { painter } from './color.js'
 import { renaming } from './convert.js'
@@ -10,7 +10,7 @@ import { followProgress, type ProgressOptions } from './progress.js'
 import { showBytes } from './quantity.js'
 import { settings } from './settings.js'
 import { withFile } from './source.js'
-import { printLines } from './stdout.js'
+import { print, printLines } from './stdout.js'
 import { printable } from './text.js'
 
 export interface MetadataOptions extends ProgressOptions {
@@ -31,12 +31,32 @@ const METHODS = {
   copied: 'replaced by a copy',
 } as const
 
-/** Prints the metadata of the file at `path`, or edits it. Ctrl-C leaves the file unchanged. */
-export async function metadata(path: string, options: MetadataOptions): Promise<void> {
+/** Prints one value of the metadata: a text as it is, any other value as JSON. */
+async function printValue(file: TensorFile, key: string, json: boolean): Promise<void> {
+  const { attributes } = file
+  const known = attributes instanceof Map ? attributes.has(key) : Object.hasOwn(attributes, key)
+  if (!known) {
+    const where = file.path === undefined ? 'FILE' : printable(file.path)
+    throw new UsageError(`the metadata has no key ${jsonText(key)}`, `\`ztensor metadata ${where}\` lists the keys.`)
+  }
+  const value = attributes instanceof Map ? attributes.get(key) : attributes[key]
+  if (typeof value === 'string' && !json) {
+    // A terminal would obey the control characters of a text.
+    const text = process.stdout.isTTY ? value.split('\n').map(printable).join('\n') : value
+    await print(text.endsWith('\n') ? text : `${text}\n`)
+  } else await printLines([jsonText(jsonAttribute(value), json ? 2 : 0)])
+}
+
+/** Prints the metadata of the file at `path` or the value of a key, or edits it. Ctrl-C leaves the file unchanged. */
+export async function metadata(path: string, key: string | undefined, options: MetadataOptions): Promise<void> {
   const { set = [], remove = [], rename = [], drop = [], inPlace = false, json = false } = options
   const edits = set.length + remove.length + rename.length + drop.length > 0
   if (inPlace && !edits)
     throw new UsageError('--in-place applies to edits: use it with --set, --remove, --rename or --drop')
+  if (key !== undefined && edits)
+    throw new UsageError(
+      `'${printable(key)}' would be printed, but this command edits the file: use --set or --remove for a key`,
+    )
   let texts: ReadonlySet<unknown> = new Set()
   let isText = false
   await withFile(path, {}, async (file) => {
@@ -45,7 +65,8 @@ export async function metadata(path: string, options: MetadataOptions): Promise<
       texts = textKeys(file)
       return
     }
-    if (json) await printLines([jsonText(jsonAttribute(file.attributes), 2)])
+    if (key !== undefined) await printValue(file, key, json)
+    else if (json) await printLines([jsonText(jsonAttribute(file.attributes), 2)])
     else await printLines(attributeLines(shownAttributes(file), painter()))
   })
   if (!edits) return

@@ -1,5 +1,7 @@
 // Values of metadata on the command line.
+import { readFileSync } from 'node:fs'
 import type { AttributeValue } from '../index.js'
+import { errorMessage, UsageError } from './failure.js'
 import { checkUnique, pairsOf } from './pairs.js'
 
 /** The JSON value of a text; undefined if it is none, or a number that JavaScript would round. */
@@ -12,9 +14,29 @@ function jsonValue(text: string): AttributeValue | undefined {
   }
 }
 
+/** The text of a value: that of a file for `@file`. A value that begins with `@@` is a text that begins with `@`. */
+function textOf(option: string, given: string): string {
+  if (!given.startsWith('@')) return given
+  if (given.startsWith('@@')) return given.slice(1)
+  const path = given.slice(1)
+  let bytes: Buffer
+  try {
+    bytes = readFileSync(path)
+  } catch (error) {
+    throw new UsageError(`${option} cannot read '${path}': ${errorMessage(error)}`, TEXT_HINT)
+  }
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+  } catch {
+    throw new UsageError(`${option} cannot use '${path}': it is not UTF-8`)
+  }
+}
+
+const TEXT_HINT = 'KEY=@FILE sets the text of a file. For a text that begins with @, write KEY=@@…'
+
 /**
  * Splits `key=value`. A value is text for keys of text, and otherwise JSON if it is valid JSON: a number, a bool, an array, a quoted text,
- * or `{"type":"uint32","value":5}` for a type of GGUF.
+ * or `{"type":"uint32","value":5}` for a type of GGUF. `key=@file` takes the value from a file.
  */
 export function settings(
   option: string,
@@ -24,6 +46,9 @@ export function settings(
   const pairs = pairsOf(option, 'KEY=VALUE', given)
   checkUnique(option, 'key', pairs)
   const values: Record<string, AttributeValue> = Object.create(null)
-  for (const [key, text] of pairs) values[key] = isText(key) ? text : (jsonValue(text) ?? text)
+  for (const [key, value] of pairs) {
+    const text = textOf(option, value)
+    values[key] = isText(key) ? text : (jsonValue(text) ?? text)
+  }
   return { ...values }
 }

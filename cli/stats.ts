@@ -19,6 +19,7 @@ export interface StatsCommandOptions extends SourceOptions, ProgressOptions {
   shortDtypes?: boolean
   bins?: string
   json?: boolean
+  csv?: boolean
 }
 
 /** A tensor with its statistics, or with the error code if there are none. */
@@ -109,6 +110,24 @@ export function rowJson({ tensor, stats, code }: Row): object {
   }
 }
 
+/** A cell of CSV (RFC 4180): with quotes if it needs them. */
+const csvCell = (value: unknown): string => {
+  const text = value === undefined ? '' : String(value)
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+}
+
+const COUNTS = ['count', 'zeros', 'nan', 'positiveInfinite', 'negativeInfinite'] as const
+const NUMBERS = ['min', 'max', 'mean', 'std'] as const
+
+/** The rows as CSV, with a header. Numbers are written in full. */
+function* csvLines(rows: readonly Row[]): Generator<string> {
+  yield ['name', 'type', ...COUNTS, ...NUMBERS, 'error'].join(',')
+  for (const { tensor, stats, code } of rows) {
+    const numbers = [...COUNTS, ...NUMBERS].map((key) => stats?.[key])
+    yield [tensor.name, tensor.storageType ?? tensor.dtype, ...numbers, code].map(csvCell).join(',')
+  }
+}
+
 function chosen(file: TensorFile, names: readonly string[], filter: readonly string[] | undefined): AnyTensor[] {
   const named = names.map((name) => file.get(name) ?? file.get(parseName(name)) ?? file.tensor(name))
   if (filter === undefined) return names.length === 0 ? Array.from(file.values()) : named
@@ -140,6 +159,7 @@ function listener(tensors: readonly AnyTensor[], onProgress: StatsOptions['onPro
 /** Prints statistics of the named tensors, or of all tensors. */
 export async function stats(path: string, names: readonly string[], options: StatsCommandOptions): Promise<void> {
   const bins = binCount(options.bins)
+  if (options.csv && bins !== undefined) throw new UsageError('--csv has no histogram: use --json with --bins')
   await withFile(path, options, async (file) => {
     const rows: Row[] = []
     const tensors = chosen(file, names, options.filter)
@@ -159,6 +179,7 @@ export async function stats(path: string, names: readonly string[], options: Sta
       progress.stop()
     }
     if (options.json) return printLines(jsonLines(rows.map(rowJson)))
+    if (options.csv) return printLines(csvLines(rows))
     // As `ztensor ls`, unless the caller has an order.
     if (names.length === 0) rows.sort((a, b) => naturalOrder(a.tensor.name, b.tensor.name))
     await printLines(rowLines(rows, options.shortDtypes))

@@ -23,7 +23,7 @@ import { openOptions, remoteOf, STANDARD, sourceOf } from './source.js'
 import { binCount, type Row, rowJson, rowLines, type StatsCommandOptions } from './stats.js'
 import { printLines } from './stdout.js'
 import { printable } from './text.js'
-import { reportJson, reportLines } from './verify.js'
+import { reportJson, verifiedLines } from './verify.js'
 import { printWarnings } from './warnings.js'
 
 /** The options of commands that can plan a job. */
@@ -163,7 +163,7 @@ async function endVerify(job: Job<VerifyTask>, results: TaskResult[], { json }: 
   printWarnings(result.warnings)
   const path = [job.source.path].flat().join(', ')
   const report = { path, result, error: undefined }
-  await printLines(json ? jsonLines([reportJson(report)]) : reportLines(report, painter()))
+  await printLines(json ? jsonLines([reportJson(report)]) : verifiedLines(report, painter()))
   if (!result.ok) process.exitCode = exitCodes.unsound
 }
 

@@ -62,7 +62,18 @@ export function reportJson(report: Report): object {
   }
 }
 
-export function* reportLines(report: Report, paint: Paint): Generator<string> {
+/** Whether a file was found to be valid without a single digest. */
+const isUndigested = ({ result }: Report): boolean =>
+  result?.ok === true && result.checked === 0 && result.undigested > 0
+
+/** What the verification of such files does not detect: said once, after all of them. */
+function undigestedLine(count: number, total: number, paint: Paint): string {
+  const files =
+    total === 1 ? 'The file has' : count === total ? 'The files have' : `${showCounted(count, 'file')} of ${total} have`
+  return paint('dim', `${files} no digests: only index and data rules were checked, and modified data is not detected.`)
+}
+
+function* reportLines(report: Report, paint: Paint): Generator<string> {
   const { path, result } = report
   const name = printable(path)
   const found = failures(report)
@@ -74,14 +85,15 @@ export function* reportLines(report: Report, paint: Paint): Generator<string> {
     const verdict = result.ok ? paint('green', 'ok') : paint('red', 'FAILED')
     yield `${verdict}  ${name}: ${counts}${result.ok ? '' : `, ${showCounted(found.length, 'failure')}`}`
   }
-  if (result?.ok && result.checked === 0 && result.undigested > 0)
-    yield paint(
-      'dim',
-      '  The file has no digests: only its index and data rules were checked, and modified data is not detected.',
-    )
   for (const failure of found) {
     yield `  ${errorCode(failure) ?? 'ZT_INTERNAL'}  ${showPlaced(failure as object, errorMessage(failure))}`
   }
+}
+
+/** What is printed of a single file. */
+export function* verifiedLines(report: Report, paint: Paint): Generator<string> {
+  yield* reportLines(report, paint)
+  if (isUndigested(report)) yield undigestedLine(1, 1, paint)
 }
 
 /** Verifies each file and sets the exit code: 1 if a file is damaged, 2 if a file cannot be read. */
@@ -94,6 +106,7 @@ export async function verify(paths: readonly string[], options: VerifyOptions): 
   const globs = options.filter
   const matches = globs === undefined ? undefined : namesMatching(globs)
   let matched = 0
+  let undigested = 0
   const filter = ({ name }: { name: string }): boolean => {
     const isMatch = matches?.(name) ?? true
     if (isMatch) matched++
@@ -122,6 +135,7 @@ export async function verify(paths: readonly string[], options: VerifyOptions): 
     }
     process.exitCode = Math.max(Number(process.exitCode ?? 0), exitCode(report))
     printWarnings(report.result?.warnings ?? [], paths.length > 1 ? path : undefined)
+    if (isUndigested(report)) undigested += 1
     if (options.json) reports.push(report)
     // "ok" would say that something was checked.
     else if (globs !== undefined && matched === earlier && report.result?.ok)
@@ -129,5 +143,6 @@ export async function verify(paths: readonly string[], options: VerifyOptions): 
     else await printLines(reportLines(report, paint))
   }
   if (options.json) await printLines(jsonLines(reports.map(reportJson)))
+  else if (undigested > 0) await printLines([undigestedLine(undigested, paths.length, paint)])
   if (globs !== undefined && matched === 0 && process.exitCode !== exitCodes.unusable) fail(new NothingMatches(globs))
 }

@@ -413,3 +413,28 @@ for (const [env, colored] of [
     t.false(stdout.includes(controlSequence))
   })
 }
+
+test('stats --csv prints a table with a header, in full precision', async (t) => {
+  const path = write(
+    'csv.safetensors',
+    safetensors({ 'a,"b"': ['F32', [3], Float32Array.of(0, 0.1, Number.NaN)], c: ['I64', [1], BigInt64Array.of(7n)] }),
+  )
+  const { code, stdout, stderr } = await run(['stats', path, '--csv'])
+  t.is(code, 0, stderr)
+  const half = Math.fround(0.1) / 2
+  t.deepEqual(stdout.split('\n'), [
+    'name,type,count,zeros,nan,positiveInfinite,negativeInfinite,min,max,mean,std,error',
+    `"a,""b""",float32,3,1,1,0,0,0,${2 * half},${half},${half},`,
+    'c,int64,1,0,0,0,0,7,7,7,0,',
+    '',
+  ])
+  for (const flags of [['--json'], ['--bins', '2']]) t.is((await run(['stats', path, '--csv', ...flags])).code, 2)
+})
+
+test('ls --names prints only names, and --help lists every command in a group', async (t) => {
+  t.is((await run(['ls', three, '--names'])).stdout, 'b\nh.0.a\nh.1.c\n')
+  t.is((await run(['ls', three, '--names', '--filter', 'b'])).stdout, 'b\n')
+  const { stdout } = await run(['--help'])
+  const groups = ['Options:', 'Look:', 'Convert:', 'Edit:', 'Many machines:', 'Help:', 'Examples:']
+  t.deepEqual(stdout.match(/^[A-Z][a-z ]+:$/gm), groups)
+})

@@ -1,10 +1,10 @@
 // First commands of a new user: several files, standard input, names of dtypes, targets in missing folders.
 import { spawn, spawnSync } from 'node:child_process'
-import { createReadStream, lstatSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { createReadStream, existsSync, lstatSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import test from 'ava'
-import { openSync } from 'ztensor'
+import { openSync, saveFile } from 'ztensor'
 import { ended, fixture, main, missing, run, safetensors, write } from '../helpers/command.mjs'
 import { scratchFolder, written } from '../helpers/sample-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -188,6 +188,27 @@ if (process.platform !== 'win32') {
     t.deepEqual(complete('ztensor', 'ls', '--sort', 'n'), ['name'])
     t.deepEqual(complete('ztensor', 'completion', ''), ['bash', 'zsh', 'fish'])
     t.deepEqual(complete('ztensor', 'ls', 'mod'), [''])
+    t.deepEqual(complete('ztensor', 'quantize', 'a.gguf', 'b.gguf', 'q4_k'), ['q4_k_s', 'q4_k_m'])
+    t.deepEqual(complete('ztensor', 'convert', 'a.gguf', 'b.gguf', '--quantize', 'iq4'), ['iq4_nl', 'iq4_xs'])
+  })
+
+  test('bash completes names of tensors, and runs nothing that a name says', async (t) => {
+    const { path } = scratchFolder()
+    const mark = path('ran')
+    const names = ['h.0.weight', 'h.1.weight', 'wte', `$(touch ${mark})`, '`touch x`', 'a;b', '*']
+    await saveFile(path('m.safetensors'), Object.fromEntries(names.map((name) => [name, new Float32Array(1)])))
+    const script = (await run(['completion', 'bash'])).stdout
+    const complete = (word) => {
+      const call = `ztensor() { ${JSON.stringify(process.execPath)} ${JSON.stringify(main)} "$@"; }
+        COMP_WORDS=(ztensor cat ${JSON.stringify(path('m.safetensors'))} '${word}'); COMP_CWORD=3
+        _ztensor ztensor '${word}' x; printf '%s\\n' "$\{COMPREPLY[@]}"`
+      return spawnSync('bash', ['-c', `${script}\n${call}`], { encoding: 'utf8' })
+        .stdout.trim()
+        .split('\n')
+    }
+    t.deepEqual(complete('h.'), ['h.0.weight', 'h.1.weight'])
+    t.deepEqual(complete(''), ['h.0.weight', 'h.1.weight', 'wte'])
+    t.false(existsSync(mark))
   })
 
   test('an unknown shell is rejected', async (t) => {
@@ -244,7 +265,10 @@ test('split names the index that opens all shards', async (t) => {
 })
 
 test('verify reports that a file has no digests to compare', async (t) => {
-  t.regex((await run(['verify', one])).stdout, /^ok .*\n {2}The file has no digests: /)
+  t.regex((await run(['verify', one])).stdout, /^ok .*\nThe file has no digests: /)
+  const all = (await run(['verify', one, fixture('zt12-crc32c.zt'), one])).stdout
+  t.regex(all, /^ok .*\nok .*\nok .*\n2 files of 3 have no digests: .*\n$/)
+  t.regex((await run(['verify', one, one])).stdout, /\nThe files have no digests: /)
   t.notRegex((await run(['verify', fixture('zt12-crc32c.zt')])).stdout, /no digests/)
 })
 

@@ -4,7 +4,7 @@ import test from 'ava'
 import { openSync } from 'ztensor'
 import { json, run, safetensors } from '../helpers/command.mjs'
 import { gguf } from '../helpers/gguf-writer.mjs'
-import { scratchFile } from '../helpers/scratch.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
 const model = () =>
   scratchFile(
@@ -35,6 +35,65 @@ test('prints the metadata', async (t) => {
     'general.version': '1',
     'llama.context_length': 2048,
   })
+})
+
+test('prints the value of one key: a text as it is, any other value as JSON', async (t) => {
+  const path = scratchFile(
+    gguf({
+      metadata: [
+        ['template', 'string', '{% for x in y %}\n  \u001b[31m"x"'],
+        ['ends', 'string', 'a\n'],
+        ['count', 'u32', 7],
+      ],
+      tensors: [{ name: 'w' }],
+    }),
+    'model.gguf',
+  )
+  for (const [key, stdout] of [
+    ['template', '{% for x in y %}\n  \u001b[31m"x"\n'],
+    ['ends', 'a\n'],
+    ['count', '7\n'],
+  ])
+    t.is((await run(['metadata', path, key])).stdout, stdout)
+  t.is(await json(t, ['metadata', path, 'template']), '{% for x in y %}\n  \u001b[31m"x"')
+  const { code, stderr } = await run(['metadata', path, 'cuont'])
+  t.is(code, 2)
+  t.regex(stderr, /the metadata has no key "cuont"[\s\S]*`ztensor metadata .*model\.gguf` lists the keys/)
+  const both = await run(['metadata', path, 'count', '--set', 'count=8'])
+  t.is(both.code, 2)
+  t.regex(both.stderr, /'count' would be printed, but this command edits the file/)
+})
+
+test('--set key=@file takes the text of a file, and @@ is a text that begins with @', async (t) => {
+  const path = model()
+  const template = scratchFile(Buffer.from('{{ a }}\n=ü\n'), 't.jinja')
+  const number = scratchFile(Buffer.from('7'), 'number.json')
+  const { code, stderr } = await run([
+    'metadata',
+    path,
+    '--set',
+    `x=@${template}`,
+    '--set',
+    'y=@@a',
+    '--set',
+    `z=@${number}`,
+  ])
+  t.is(code, 0, stderr)
+  t.like(attributesOf(path), { x: '{{ a }}\n=ü\n', y: '@a', z: 7 })
+  const before = readFileSync(path)
+  for (const [value, says] of [
+    ['@/no/such/file', /--set cannot read '\/no\/such\/file': .*ENOENT[\s\S]*KEY=@@/],
+    [`@${scratchFile(Buffer.of(0xff, 0xfe), 'bytes')}`, /is not UTF-8/],
+  ]) {
+    const failed = await run(['metadata', path, '--set', `x=${value}`])
+    t.is(failed.code, 2)
+    t.regex(failed.stderr, says)
+  }
+  t.deepEqual(readFileSync(path), before)
+  const target = scratchPath('new.safetensors')
+  const converted = await run(['convert', path, target, '--metadata', `license=@${template}`])
+  t.is(converted.code, 0, converted.stderr)
+  t.is(attributesOf(target).license, '{{ a }}\n=ü\n')
 })
 
 for (const inPlace of [[], ['--in-place']])

@@ -156,6 +156,11 @@ export function modelInfo(format: string): ModelInfo | undefined {
   return writable.find(({ name }) => name === format)?.writes.find(({ model }) => model !== undefined)?.model
 }
 
+/** The names of the mixtures of types that tensors are quantized to, as the option `quantize` takes them. */
+export const MIXTURES: readonly string[] = writings.flatMap(({ model }) =>
+  Object.values(model?.mixtures ?? {}).map((name) => name.toLowerCase()),
+)
+
 /** Joins names in a sentence: `a, b and c`. */
 export function list(names: readonly string[], last = 'and'): string {
   return names.length < 2 ? names.join() : `${names.slice(0, -1).join(', ')} ${last} ${names.at(-1)}`
