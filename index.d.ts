@@ -1936,6 +1936,8 @@ export interface CompareOptions extends JobOptions {
 	atol?: number | undefined;
 	/** Relative tolerance, relative to the larger magnitude: 0 by default. */
 	rtol?: number | undefined;
+	/** Also compute `relativeChange` and `cosine`, which reads tensors that are not identical twice. */
+	norms?: boolean | undefined;
 }
 /** The result of a comparison. */
 export interface Comparison {
@@ -1955,6 +1957,13 @@ export interface Comparison {
 	readonly maxAbsolute: number;
 	/** The largest `|a - b| / max(|a|, |b|)`. */
 	readonly maxRelative: number;
+	/**
+	 * With `norms`: `‖b - a‖ / ‖a‖`, over the elements that are finite on both sides: 0 if nothing differs, Infinity if `a` is zero. A complex
+	 * number counts as two.
+	 */
+	readonly relativeChange?: number | undefined;
+	/** With `norms`: the cosine of the angle between both as vectors; undefined if one of them is zero. 1 if they are identical. */
+	readonly cosine?: number | undefined;
 }
 /** What to compare. */
 export interface DiffOptions extends CompareOptions {
@@ -1964,6 +1973,11 @@ export interface DiffOptions extends CompareOptions {
 	values?: boolean | undefined;
 	/** Also compare attributes of the files and of the tensors. */
 	attributes?: boolean | undefined;
+	/**
+	 * New names of the first file's tensors, under which the second file has them: a function, or an object of names and patterns, as in
+	 * `convert`. Two tensors with the same new name are an error.
+	 */
+	rename?: Renaming | undefined;
 }
 type Pair<T> = readonly [
 	a: T,
@@ -1982,6 +1996,8 @@ interface ChangedAttribute {
 /** How two tensors with the same name differ. */
 export interface TensorChange {
 	readonly name: string;
+	/** The name in the second file, if `rename` gives it another. */
+	readonly renamed?: string | undefined;
 	/** The dtypes, if they differ. */
 	readonly dtype: Pair<DType | undefined> | undefined;
 	/** The shapes, if they differ. */

@@ -286,6 +286,11 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .option('--rtol <ratio>', 'relative tolerance, relative to the larger element (default: 0)')
       .option('--values', 'compare only names, shapes and values: dtypes and layouts may differ')
       .option('--attributes', 'also compare attributes of the files and of each tensor')
+      .option(
+        '--rename <old=new...>',
+        "new names of the first file's tensors in the second; each * stands for what it matched",
+      )
+      .addOption(new Option('--sort <key>', 'order of changed tensors (default: name)').choices(['name', 'change']))
       .addOption(new Option('--quiet', 'print nothing, only set the exit code').conflicts('json'))
       .option('--json', 'one JSON object')
       .addHelpText(
@@ -294,6 +299,8 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
           ['ztensor diff a.safetensors b.zt', 'what a conversion changed'],
           ['ztensor diff a.zt b.zt --quiet && echo same', 'in a script'],
           ['ztensor diff f32.zt bf16.zt --values --rtol 0.01', 'up to the rounding of a cast'],
+          ['ztensor diff base.zt tuned.zt --sort change', 'what training changed most'],
+          ["ztensor diff a.zt b.zt --rename 'model.*=m.*'", 'files with other names'],
         ),
       )
       .action(async (a, b, options) => (await import('./diff.js')).diff(a, b, options)),

@@ -1,6 +1,7 @@
 // `ztensor diff`: prints the differences between two files of any formats.
 import { diff as diffOf, type FileDiff, open, type TensorChange, type TensorFile } from '../index.js'
 import { type Paint, painter } from './color.js'
+import { renaming } from './convert.js'
 import { exitCodes, NothingMatches, UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
 import { jsonAttribute, jsonFloat, jsonText } from './json.js'
@@ -18,6 +19,8 @@ export interface DiffOptions extends SourceOptions, ProgressOptions {
   rtol?: string
   values?: boolean
   attributes?: boolean
+  rename?: string[]
+  sort?: 'name' | 'change'
   filter?: string[]
   json?: boolean
 }
@@ -51,11 +54,14 @@ function showValues(values: Values, shape: readonly number[]): string {
   if ('components' in values) return showComponents(values.components)
   const { comparison } = values
   const { differing, elements, unmatchedNaN, maxAbsolute, maxRelative, firstDifference = 0 } = comparison
+  const { relativeChange = Number.NaN, cosine } = comparison
   const whole = elements === shape.reduce((product, size) => product * size, 1)
   const parts = [
     `${showCount(differing)} of ${showCounted(elements, 'value')} differ`,
     `by at most ${showMeasured(maxAbsolute)} (relative ${showMeasured(maxRelative)})`,
   ]
+  parts.push(`‖Δ‖ / ‖before‖ ${showPercent(relativeChange)}`)
+  if (cosine !== undefined) parts.push(`cosine ${showMeasured(cosine)}`)
   if (unmatchedNaN > 0) parts.push(`${showCount(unmatchedNaN)} NaN on one side`)
   parts.push(`first ${whole ? showShape(coordinates(firstDifference, shape)) : `stored value ${firstDifference}`}`)
   return parts.join(', ')
@@ -81,17 +87,29 @@ function* changeLines(changed: TensorChange, shape: readonly number[]): Generato
   yield* changed.attributes.map(showAttributeChange)
 }
 
+const showPercent = (ratio: number): string => (Number.isFinite(ratio) ? `${showMeasured(100 * ratio)} %` : 'infinite')
+
+/** How much of a tensor changed: its values by the norm of the difference; any other change comes first. */
+function changeOf({ values }: TensorChange): number {
+  return values !== undefined && 'comparison' in values
+    ? (values.comparison.relativeChange ?? Number.POSITIVE_INFINITY)
+    : Number.POSITIVE_INFINITY
+}
+
 /** In the order of `ztensor ls`. */
 const inOrder = <T extends { readonly name: string }>(tensors: readonly T[]): T[] =>
   [...tensors].sort((a, b) => naturalOrder(a.name, b.name))
 
-function* lines(a: TensorFile, diff: FileDiff, paint: Paint): Generator<string> {
+function* lines(a: TensorFile, diff: FileDiff, paint: Paint, sort: DiffOptions['sort']): Generator<string> {
   const described = ({ name, dtype, shape }: FileDiff['added'][number]) =>
     `${showName(name)}  ${showDtype(dtype)} ${showShape(shape)}`
   for (const tensor of inOrder(diff.removed)) yield `${paint('red', 'removed')}  ${described(tensor)}`
   for (const tensor of inOrder(diff.added)) yield `${paint('green', 'added')}    ${described(tensor)}`
-  for (const changed of inOrder(diff.changed)) {
-    yield `${paint('yellow', 'changed')}  ${showName(changed.name)}`
+  const changes = inOrder(diff.changed)
+  if (sort === 'change') changes.sort((a, b) => changeOf(b) - changeOf(a) || 0)
+  for (const changed of changes) {
+    const renamed = changed.renamed === undefined ? '' : ` (now ${showName(changed.renamed)})`
+    yield `${paint('yellow', 'changed')}  ${showName(changed.name)}${renamed}`
     for (const line of changeLines(changed, a.tensor(changed.name).shape)) yield `  ${line}`
   }
   for (const attribute of diff.attributes) yield `${paint('yellow', 'changed')}  file ${showAttributeChange(attribute)}`
@@ -118,8 +136,14 @@ function jsonAttributes(changed: FileDiff['attributes']): object {
 function jsonValues(values: Values | undefined): unknown {
   if (values === undefined) return null
   if ('components' in values) return values
-  const { maxAbsolute, maxRelative, ...rest } = values.comparison
-  return { ...rest, maxAbsolute: jsonFloat(maxAbsolute), maxRelative: jsonFloat(maxRelative) }
+  const { maxAbsolute, maxRelative, relativeChange = Number.NaN, cosine, ...rest } = values.comparison
+  return {
+    ...rest,
+    maxAbsolute: jsonFloat(maxAbsolute),
+    maxRelative: jsonFloat(maxRelative),
+    relativeChange: jsonFloat(relativeChange),
+    cosine: cosine ?? null,
+  }
 }
 
 function jsonDiff(diff: FileDiff): object {
@@ -127,8 +151,9 @@ function jsonDiff(diff: FileDiff): object {
     same: diff.same,
     removed: diff.removed.map(jsonTensor),
     added: diff.added.map(jsonTensor),
-    changed: diff.changed.map(({ name, dtype, shape, layout, values, components, attributes }) => ({
+    changed: diff.changed.map(({ name, renamed, dtype, shape, layout, values, components, attributes }) => ({
       name,
+      ...(renamed === undefined ? {} : { renamed }),
       dtype: dtype?.map((one) => one ?? null) ?? null,
       shape: shape ?? null,
       layout: layout ?? null,
@@ -154,13 +179,23 @@ export async function diff(a: string, b: string, options: DiffOptions): Promise<
     const { filter, values, attributes } = options
     const tolerance = { atol: distance('atol', options.atol), rtol: distance('rtol', options.rtol) }
     const progress = await followProgress(left.path ?? '', options)
-    const how = { ...tolerance, filter, values, attributes, signal: stop.signal, ...progress.listen }
+    const renames = options.rename === undefined ? {} : { rename: renaming(options.rename) }
+    const how = {
+      ...tolerance,
+      norms: true,
+      filter,
+      values,
+      attributes,
+      ...renames,
+      signal: stop.signal,
+      ...progress.listen,
+    }
     const found = await diffOf(left, right, how).finally(() => progress.stop())
     const compared = found.unchanged + found.changed.length + found.added.length + found.removed.length
     if (filter !== undefined && compared === 0) throw new NothingMatches(filter)
     if (!found.same) process.exitCode = exitCodes.different
     if (options.json) await printLines([jsonText(jsonDiff(found), 2)])
-    else if (!options.quiet) await printLines(lines(left, found, painter()))
+    else if (!options.quiet) await printLines(lines(left, found, painter(), options.sort))
   } catch (error) {
     if (!stop.signal.aborted) throw error
     process.exitCode = exitCodes.interrupted

@@ -3,7 +3,7 @@
 use napi::bindgen_prelude::{Int32Array, Object};
 use napi::{Env, Result};
 use napi_derive::napi;
-use ztensor_core::analysis::compare::{PairResult, Side, Tolerance, compare_all};
+use ztensor_core::analysis::compare::{PairResult, Request, Side, Tolerance, compare_all};
 use ztensor_core::error::Result as CoreResult;
 use ztensor_core::work::lanes::Lane;
 
@@ -26,6 +26,9 @@ pub struct NativeComparison {
     pub unmatched_nan: f64,
     pub max_absolute: f64,
     pub max_relative: f64,
+    /// Both only with `norms`, for tensors that are not identical.
+    pub relative_change: Option<f64>,
+    pub cosine: Option<f64>,
     pub error: Option<NativeError>,
 }
 
@@ -40,6 +43,8 @@ impl From<PairResult> for NativeComparison {
                 unmatched_nan: number(found.unmatched_nan),
                 max_absolute: found.max_absolute,
                 max_relative: found.max_relative,
+                relative_change: found.norms.map(|norms| norms.relative_change()),
+                cosine: found.norms.and_then(|norms| norms.cosine()),
                 error: None,
             },
             Err(error) => Self { error: Some(NativeError::from(&error)), ..Self::default() },
@@ -57,7 +62,7 @@ fn side(file: &Shared, ordinal: i32, component: i32) -> CoreResult<Side<'_>> {
 }
 
 /// Compares tensors or components of two files, pair by pair. `places`: four numbers per pair: for each side the ordinal of its tensor and
-/// that of its component, or -1 for the tensor; `tolerance`: absolute and relative.
+/// that of its component, or -1 for the tensor; `tolerance`: absolute and relative; `norms`: also compute how the tensors differ as vectors.
 #[napi(ts_return_type = "Promise<Array<NativeComparison>>", catch_unwind)]
 #[allow(clippy::too_many_arguments)] // two of each
 pub fn compare<'env>(
@@ -66,6 +71,7 @@ pub fn compare<'env>(
     second: &NativeFile,
     places: Int32Array,
     #[napi(ts_arg_type = "readonly number[]")] tolerance: Vec<f64>,
+    norms: bool,
     control: &Control,
     first_stage: Option<&Stage>,
     second_stage: Option<&Stage>,
@@ -81,14 +87,14 @@ pub fn compare<'env>(
     let longest = [Lane::Remote, Lane::Long].into_iter().find(|lane| lanes.contains(lane));
     let lane = longest.unwrap_or(Lane::Short);
     let given = |at: usize| tolerance.get(at).copied().unwrap_or_default();
-    let tolerance = Tolerance { absolute: given(0), relative: given(1) };
+    let request = Request { tolerance: Tolerance { absolute: given(0), relative: given(1) }, norms };
     let job = move || {
         a.read(|reading_a| {
             b.read(|reading_b| {
                 let pairs = places.as_chunks::<4>().0.iter().map(|&[tensor, part, other, other_part]| {
                     Ok([side(&a.shared, tensor, part)?, side(&b.shared, other, other_part)?])
                 });
-                compare_all([reading_a, reading_b], &pairs.collect::<CoreResult<Vec<_>>>()?, tolerance)
+                compare_all([reading_a, reading_b], &pairs.collect::<CoreResult<Vec<_>>>()?, request)
             })
         })
     };

@@ -1,7 +1,7 @@
 // compare(): two tensors by value.
 import { readFileSync } from 'node:fs'
 import test from 'ava'
-import { compare, openSync } from 'ztensor'
+import { compare, diff, openSync } from 'ztensor'
 import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
 import { DTYPES, noise, sample, written } from '../helpers/sample-files.mjs'
 
@@ -218,4 +218,76 @@ test('accepts files in memory, and rejects aborts, closed files and bad argument
   t.is((await rejectionOf(() => compare(x, inMemory)))?.code, 'ZT_CLOSED')
   t.is((await rejectionOf(() => compare(inMemory, x)))?.code, 'ZT_CLOSED')
   file.close()
+})
+
+test('norms: how much a tensor changed, and in which direction, as float64 computes it', async (t) => {
+  const length = 70_000
+  const a = noise(length, 1)
+  const b = noise(length, 2)
+  const [before, after] = [Float32Array.from(a), Float32Array.from(b)]
+  before[3] = Number.NaN
+  after[4] = Number.POSITIVE_INFINITY
+  let [product, aSquared, bSquared, difference] = [0, 0, 0, 0]
+  for (let at = 0; at < length; at++) {
+    if (!Number.isFinite(before[at] - after[at])) continue
+    product += before[at] * after[at]
+    aSquared += before[at] ** 2
+    bSquared += after[at] ** 2
+    difference += (before[at] - after[at]) ** 2
+  }
+  for (const options of [{ version: '1.2' }, { version: '1.2', compression: { level: 1 } }]) {
+    const [first, second] = [await holding({ x: before }, options), await holding({ x: after }, options)]
+    const { relativeChange, cosine } = await compare(first.tensor('x'), second.tensor('x'), { norms: true })
+    t.true(Math.abs(relativeChange / Math.sqrt(difference / aSquared) - 1) < 1e-9, `${relativeChange}`)
+    t.true(Math.abs(cosine - product / Math.sqrt(aSquared * bSquared)) < 1e-9, `${cosine}`)
+    const same = await compare(first.tensor('x'), first.tensor('x'), { norms: true })
+    t.deepEqual([same.relativeChange, same.cosine], [0, 1])
+    t.false('relativeChange' in (await compare(first.tensor('x'), second.tensor('x'))))
+    first.close()
+    second.close()
+  }
+})
+
+test('norms of zero, of other dtypes and of pairs that are compared together', async (t) => {
+  const file = await holding({
+    zero: new Float32Array(2),
+    one: Float32Array.of(3, 4),
+    twice: Float64Array.of(6, 8),
+    opposite: Int8Array.of(-3, -4),
+    complex: { dtype: 'complex64', shape: [1], data: Float32Array.of(4, -3) },
+    other: { dtype: 'complex64', shape: [1], data: Float32Array.of(3, 4) },
+  })
+  const pairs = [
+    ['zero', 'one', Number.POSITIVE_INFINITY, undefined],
+    ['one', 'zero', 1, undefined],
+    ['one', 'twice', 1, 1],
+    ['one', 'opposite', 2, -1],
+    ['other', 'complex', Math.SQRT2, 0],
+  ]
+  const found = await Promise.all(pairs.map(([a, b]) => compare(file.tensor(a), file.tensor(b), { norms: true })))
+  for (const [at, [a, b, change, cosine]] of pairs.entries())
+    t.deepEqual([found[at].relativeChange, found[at].cosine], [change, cosine], `${a} ${b}`)
+  file.close()
+})
+
+test('diff compares tensors under new names, and rejects two of one name and a pattern without a match', async (t) => {
+  const a = await holding({ 'model.x': Float32Array.of(1), 'model.y': Float32Array.of(2), old: Float32Array.of(3) })
+  const b = await holding({ 'm.x': Float32Array.of(1), 'm.y': Float32Array.of(4), new: Float32Array.of(5) })
+  for (const rename of [{ 'model.*': 'm.*' }, (name) => name.replace('model.', 'm.')]) {
+    const { added, removed, changed, unchanged } = await diff(a, b, { rename, norms: true })
+    t.deepEqual(
+      [added, removed].map((list) => list.map(({ name }) => name)),
+      [['new'], ['old']],
+    )
+    t.is(unchanged, 1)
+    t.is(changed.length, 1)
+    t.like(changed[0], { name: 'model.y', renamed: 'm.y', values: { comparison: { differing: 1, relativeChange: 1 } } })
+  }
+  await t.throwsAsync(diff(a, b, { rename: { 'model.*': 'm' } }), {
+    code: 'ZT_BAD_INDEX',
+    message: /would both be called/,
+  })
+  await t.throwsAsync(diff(a, b, { rename: { 'z*': 'm' } }), { code: 'ZT_INVALID_ARG', message: /matches no tensor/ })
+  a.close()
+  b.close()
 })

@@ -74,7 +74,7 @@ test('lists added, removed and changed tensors, and exits with 1', async (t) => 
     'changed  cut',
     '  shape [2] → [1]',
     'changed  wte',
-    '  values: 2 of 12 values differ, by at most 0.5 (relative 0.076923), 1 NaN on one side, first [1, 2]',
+    '  values: 2 of 12 values differ, by at most 0.5 (relative 0.076923), ‖Δ‖ / ‖before‖ 2.5482 %, cosine 0.99971, 1 NaN on one side, first [1, 2]',
     '1 removed, 1 added, 3 changed, 1 tensor the same',
     '',
   ])
@@ -213,4 +213,26 @@ test('stats prints a row per tensor, a histogram on request, and JSON', async (t
   ]) {
     t.is((await run(['stats', ...args])).code, 2, args.join(' '))
   }
+})
+
+test('--sort change lists the most changed tensors first, and --rename compares other names', async (t) => {
+  const data = (change) => Float32Array.of(3, 4 + change)
+  const a = await model({ 'h.0': data(0), 'h.1': data(0), 'h.2': data(0), 'h.3': Float32Array.of(1) })
+  const b = await model({ 'h.0': data(1), 'h.1': data(2), 'h.2': data(0.5), 'h.3': Float32Array.of(1, 2) })
+  const changed = ({ stdout }) => Array.from(stdout.matchAll(/^changed {2}(.*)$/gm), ([, name]) => name)
+  t.deepEqual(changed(await diff(a, b)), ['h.0', 'h.1', 'h.2', 'h.3'])
+  t.deepEqual(changed(await diff(a, b, '--sort', 'change')), ['h.3', 'h.1', 'h.0', 'h.2'])
+  const json = JSON.parse((await diff(a, b, '--json')).stdout)
+  t.deepEqual(
+    json.changed.map(({ values }) => values?.relativeChange ?? null),
+    [0.2, 0.4, 0.1, null],
+  )
+  const renamed = scratchPath('renamed.zt')
+  await convert(b, renamed, { rename: { 'h.*': 'layer.*' } })
+  const under = await diff(a, renamed, '--rename', 'h.*=layer.*')
+  t.deepEqual(
+    changed(under),
+    [0, 1, 2, 3].map((at) => `h.${at} (now layer.${at})`),
+  )
+  t.is((await diff(a, renamed, '--rename', 'z*=y*')).code, 2)
 })

@@ -1,6 +1,6 @@
 //! Compares all ways of reading a file, which must agree. Used by the fuzz targets and a test of the core.
 
-use ztensor_core::analysis::compare::{Side, Tolerance, compare_all};
+use ztensor_core::analysis::compare::{Request, Side, compare_all};
 use ztensor_core::analysis::elements::Elements;
 use ztensor_core::analysis::stats;
 use ztensor_core::checked::product;
@@ -108,9 +108,9 @@ fn dense(reading: Reading<'_>, tensor: Tensor<'_>, data: &Component, loaded: &Re
         assert_eq!(stats.count, elements, "{name}: statistics");
     }
     let side = |component| Side { tensor, component };
-    let tolerance = Tolerance { absolute: 0.0, relative: 0.0 };
+    let request = Request { norms: true, ..Request::default() };
     for other in [None, Some(data)] {
-        let found = compare_all([reading, reading], &[[side(None), side(other)]], tolerance);
+        let found = compare_all([reading, reading], &[[side(None), side(other)]], request);
         let found = found.expect("nothing stops it").remove(0);
         let (count, found) = judged(found, tensor).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!((count, found.identical), (elements, true), "{name}: compared with itself");

@@ -5,7 +5,7 @@ import { Component } from '../read/component.js'
 import type { Store, TensorRef } from '../read/store.js'
 import { type AnyTensor, Tensor } from '../read/tensor.js'
 import { jobOptions } from '../read/verify.js'
-import { optional, readOptions, wrongType } from '../values/arguments.js'
+import { optional, readOptions, validateBoolean, wrongType } from '../values/arguments.js'
 
 /** The tolerance: elements are equal if `|a - b| <= atol + rtol * max(|a|, |b|)`. */
 export interface CompareOptions extends JobOptions {
@@ -13,6 +13,8 @@ export interface CompareOptions extends JobOptions {
   atol?: number | undefined
   /** Relative tolerance, relative to the larger magnitude: 0 by default. */
   rtol?: number | undefined
+  /** Also compute `relativeChange` and `cosine`, which reads tensors that are not identical twice. */
+  norms?: boolean | undefined
 }
 
 /** The result of a comparison. */
@@ -33,6 +35,13 @@ export interface Comparison {
   readonly maxAbsolute: number
   /** The largest `|a - b| / max(|a|, |b|)`. */
   readonly maxRelative: number
+  /**
+   * With `norms`: `‖b - a‖ / ‖a‖`, over the elements that are finite on both sides: 0 if nothing differs, Infinity if `a` is zero. A complex
+   * number counts as two.
+   */
+  readonly relativeChange?: number | undefined
+  /** With `norms`: the cosine of the angle between both as vectors; undefined if one of them is zero. 1 if they are identical. */
+  readonly cosine?: number | undefined
 }
 
 type Side = AnyTensor | Component
@@ -49,7 +58,8 @@ function validateTolerance(name: string, value: unknown): number {
   return value
 }
 
-function result({ elements, identical, differing, first, ...found }: NativeComparison): Comparison {
+function result({ elements, identical, differing, first, ...found }: NativeComparison, norms: boolean): Comparison {
+  const vectors = identical ? { relativeChange: 0, cosine: 1 } : found
   return {
     identical,
     equal: differing === 0,
@@ -59,24 +69,31 @@ function result({ elements, identical, differing, first, ...found }: NativeCompa
     unmatchedNaN: found.unmatchedNan,
     maxAbsolute: found.maxAbsolute,
     maxRelative: found.maxRelative,
+    ...(norms ? { relativeChange: vectors.relativeChange, cosine: vectors.cosine } : {}),
   }
+}
+
+/** How to compare. */
+interface CompareRequest {
+  readonly tolerance: readonly [atol: number, rtol: number]
+  readonly norms: boolean
 }
 
 /** Pairs of tensors of two files to compare in one native call. */
 interface Pairs {
   readonly a: Store
   readonly b: Store
-  readonly tolerance: readonly [atol: number, rtol: number]
+  readonly request: CompareRequest
   /** Four numbers for each pair: of each side the ordinals of the tensor and of the component, or -1. */
   readonly refs: number[]
 }
 
 /** Compares all pairs. Each result is a comparison or an error. */
 async function compareAll(pairs: Pairs, job: JobOptions, stages: Stages = []): Promise<NativeComparison[]> {
-  const { a, b, tolerance } = pairs
+  const { a, b, request } = pairs
   const refs = Int32Array.from(pairs.refs)
   return await run([a, b], job, (control) =>
-    binding.compare(a.native, b.native, refs, [...tolerance], control, ...stages),
+    binding.compare(a.native, b.native, refs, [...request.tolerance], request.norms, control, ...stages),
   )
 }
 
@@ -141,16 +158,17 @@ function compareWaiting(): void {
 
 /** Compares a pair, in one native call with the other pairs of the same files in this turn. */
 function compareTogether(pairs: Pairs, signal: AbortSignal | undefined): Promise<NativeComparison> {
-  const { a, b, tolerance, refs } = pairs
+  const { a, b, request, refs } = pairs
   let batch = waiting.at(-1)
   const joins =
     batch !== undefined &&
     [a, b, signal].every((one, at) => one === [batch?.a, batch?.b, batch?.signal][at]) &&
-    tolerance.every((distance, at) => distance === batch?.tolerance[at]) &&
+    request.norms === batch.request.norms &&
+    request.tolerance.every((distance, at) => distance === batch?.request.tolerance[at]) &&
     batch.settle.length < TOGETHER
   if (batch === undefined || !joins) {
     if (batch === undefined) queueMicrotask(compareWaiting)
-    batch = { a, b, tolerance, signal, refs: [], settle: [] }
+    batch = { a, b, request, signal, refs: [], settle: [] }
     waiting.push(batch)
   }
   const { settle } = batch
@@ -158,15 +176,10 @@ function compareTogether(pairs: Pairs, signal: AbortSignal | undefined): Promise
   return new Promise((resolve, reject) => settle.push({ resolve, reject }))
 }
 
-async function compareAt(
-  a: TensorRef,
-  b: TensorRef,
-  tolerance: Pairs['tolerance'],
-  job: JobOptions,
-): Promise<Comparison> {
+async function compareAt(a: TensorRef, b: TensorRef, request: CompareRequest, job: JobOptions): Promise<Comparison> {
   const { onProgress, signal } = job
   const refs = [a, b].flatMap(({ ordinal, component }) => [ordinal, component ?? -1])
-  const pairs = { a: a.store, b: b.store, tolerance, refs }
+  const pairs = { a: a.store, b: b.store, request, refs }
   let found: NativeComparison | undefined
   const inMemory = a.store.memory !== undefined || b.store.memory !== undefined
   const components = a.component !== undefined || b.component !== undefined
@@ -181,8 +194,11 @@ async function compareAt(
     found = (await compareAll(pairs, job, stages))[0] as NativeComparison
   }
   if (found.error) throw publicError(found.error, a.store.path)
-  return result(found)
+  return result(found, request.norms)
 }
+
+/** For a comparison of bits. */
+const BITS: CompareRequest = { tolerance: [0, 0], norms: false }
 
 /** Whether two sparse tensors have identical index arrays. */
 async function samePattern(a: AnyTensor, b: AnyTensor, job: JobOptions): Promise<boolean> {
@@ -192,7 +208,7 @@ async function samePattern(a: AnyTensor, b: AnyTensor, job: JobOptions): Promise
     const other = b.components.get(role)
     if (other === undefined || component.byteLength !== other.byteLength || component.dtype !== other.dtype)
       return false
-    const { identical } = await compareAt(Component.ref(component), Component.ref(other), [0, 0], job)
+    const { identical } = await compareAt(Component.ref(component), Component.ref(other), BITS, job)
     if (!identical) return false
   }
   return true
@@ -204,11 +220,13 @@ const isSparse = (side: Side): side is AnyTensor =>
 /** `compare` of lib/lazy.ts. */
 export async function compare(a: Side, b: Side, options?: CompareOptions): Promise<Comparison> {
   const refs = [refOf('a', a), refOf('b', b)] as const
-  const { atol, rtol, onProgress, signal } = readOptions(options, ['atol', 'rtol', 'onProgress', 'signal'])
-  const tolerance: Pairs['tolerance'] = [
+  const known = ['atol', 'rtol', 'norms', 'onProgress', 'signal'] as const
+  const { atol, rtol, norms, onProgress, signal } = readOptions(options, known)
+  const tolerance: CompareRequest['tolerance'] = [
     optional(atol, (value) => validateTolerance('atol', value)) ?? 0,
     optional(rtol, (value) => validateTolerance('rtol', value)) ?? 0,
   ]
+  const request = { tolerance, norms: optional(norms, (value) => validateBoolean('norms', value)) ?? false }
   const job = jobOptions({ onProgress, signal })
   signal?.throwIfAborted()
   for (const { store } of refs) store.throwIfClosed()
@@ -219,8 +237,8 @@ export async function compare(a: Side, b: Side, options?: CompareOptions): Promi
     }
     if (isSparse(a) && isSparse(b) && (await samePattern(a, b, { signal }))) {
       const values = [a, b].map((tensor) => Component.ref(tensor.components.get('values') as Component))
-      return compareAt(values[0] as TensorRef, values[1] as TensorRef, tolerance, job)
+      return compareAt(values[0] as TensorRef, values[1] as TensorRef, request, job)
     }
   }
-  return compareAt(refs[0], refs[1], tolerance, job)
+  return compareAt(refs[0], refs[1], request, job)
 }

@@ -11,6 +11,7 @@ import { optional, readOptions, validateBoolean } from '../values/arguments.js'
 import type { Attributes } from '../values/attributes.js'
 import type { DType } from '../values/dtype.js'
 import { type Filter, tensorFilter } from '../values/filter.js'
+import { NewNames, type Renaming, validateRenaming } from '../values/rename.js'
 import { type CompareOptions, type Comparison, compare } from './compare.js'
 
 /** What to compare. */
@@ -21,6 +22,11 @@ export interface DiffOptions extends CompareOptions {
   values?: boolean | undefined
   /** Also compare attributes of the files and of the tensors. */
   attributes?: boolean | undefined
+  /**
+   * New names of the first file's tensors, under which the second file has them: a function, or an object of names and patterns, as in
+   * `convert`. Two tensors with the same new name are an error.
+   */
+  rename?: Renaming | undefined
 }
 
 /** A value of each side. */
@@ -43,6 +49,8 @@ export interface ChangedAttribute {
 /** How two tensors with the same name differ. */
 export interface TensorChange {
   readonly name: string
+  /** The name in the second file, if `rename` gives it another. */
+  readonly renamed?: string | undefined
   /** The dtypes, if they differ. */
   readonly dtype: Pair<DType | undefined> | undefined
   /** The shapes, if they differ. */
@@ -149,6 +157,7 @@ async function change(a: AnyTensor, b: AnyTensor, options: DiffOptions, compared
   const shape = pairOf(a.shape, b.shape)
   return {
     name: a.name,
+    ...(a.name === b.name ? {} : { renamed: b.name }),
     dtype: options.values ? undefined : pairOf<DType | undefined>(a.dtype, b.dtype),
     shape,
     layout: options.values ? undefined : pairOf<Layout>(a.layout, b.layout),
@@ -216,22 +225,30 @@ function* batches(pairs: readonly Pair<AnyTensor>[]): Generator<Pair<AnyTensor>[
 const described = ({ name, dtype, shape, layout }: AnyTensor): DiffTensor => ({ name, dtype, shape, layout })
 
 async function diffFiles(a: TensorFile, b: TensorFile, options: DiffOptions): Promise<FileDiff> {
-  const { atol, rtol, onProgress, signal } = options
+  const { atol, rtol, norms, onProgress, signal } = options
   const keep = tensorFilter(options.filter) ?? (() => true)
   const pairs: Pair<AnyTensor>[] = []
   const removed: DiffTensor[] = []
+  const names = options.rename === undefined ? undefined : new NewNames(options.rename)
+  const paired = new Set<string>()
   for (const [name, tensor] of a) {
+    const renamed = names === undefined ? name : names.of(name)
     if (!keep(tensor)) continue
-    const other = b.get(name)
+    const other = b.get(renamed)
     if (other === undefined) removed.push(described(tensor))
-    else pairs.push([tensor, other])
+    else {
+      pairs.push([tensor, other])
+      paired.add(renamed)
+    }
   }
+  names?.check()
   const added: DiffTensor[] = []
-  for (const [name, tensor] of b) if (keep(tensor) && !a.has(name)) added.push(described(tensor))
+  const isKnown = names === undefined ? (name: string) => a.has(name) : (name: string) => paired.has(name)
+  for (const [name, tensor] of b) if (keep(tensor) && !isKnown(name)) added.push(described(tensor))
   const changed: TensorChange[] = []
   const total = new Total(onProgress, pairs)
   for (const batch of batches(pairs)) {
-    const how = { atol, rtol, signal, ...(batch.length === 1 ? total.listen() : {}) }
+    const how = { atol, rtol, norms, signal, ...(batch.length === 1 ? total.listen() : {}) }
     const compared: Compare = (left, right) => compare(left, right, how)
     const found = await Promise.allSettled(batch.map((pair) => change(...pair, options, compared)))
     for (const one of found) {
@@ -247,9 +264,11 @@ async function diffFiles(a: TensorFile, b: TensorFile, options: DiffOptions): Pr
 
 /** `diff` of lib/lazy.ts. */
 export async function diff(a: Source | TensorFile, b: Source | TensorFile, options?: DiffOptions): Promise<FileDiff> {
-  const known = ['atol', 'rtol', 'filter', 'values', 'attributes', 'onProgress', 'signal'] as const
+  const known = ['atol', 'rtol', 'norms', 'rename', 'filter', 'values', 'attributes', 'onProgress', 'signal'] as const
   const read = readOptions(options, known)
-  for (const key of ['values', 'attributes'] as const) optional(read[key], (value) => validateBoolean(key, value))
+  const rename = optional(read.rename, validateRenaming)
+  for (const key of ['values', 'attributes', 'norms'] as const)
+    optional(read[key], (value) => validateBoolean(key, value))
   const opened: TensorFile[] = []
   const file = async (side: Source | TensorFile): Promise<TensorFile> => {
     if (side instanceof TensorFile) return side
@@ -258,7 +277,7 @@ export async function diff(a: Source | TensorFile, b: Source | TensorFile, optio
     return one
   }
   try {
-    return await diffFiles(await file(a), await file(b), read)
+    return await diffFiles(await file(a), await file(b), { ...read, rename })
   } finally {
     for (const one of opened) one.close()
   }

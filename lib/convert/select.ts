@@ -1,12 +1,11 @@
 // The tensors that a conversion selects, and their new names.
-import { invalid, optionHint, rethrowNative, ZTensorError } from '../native/errors.js'
+import { invalid, rethrowNative } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
 import { everything, TURN } from '../read/batches.js'
 import type { Catalog } from '../read/catalog.js'
 import { TensorFile } from '../read/file.js'
-import { refusePromise, validateText } from '../values/arguments.js'
 import { checkGlobs, tensorFilter } from '../values/filter.js'
-import { Patterns, type Renaming } from '../values/rename.js'
+import { NewNames } from '../values/rename.js'
 import type { ConvertOptions } from './options.js'
 
 function* namesOf(catalog: Pick<Catalog, 'size' | 'name'>): Generator<string> {
@@ -44,37 +43,4 @@ export async function selectTensors(
     rethrowNative(() => select(some, renamed))
   }
   names.check()
-}
-
-/** Gives tensors new names, and rejects a name that two tensors would get. */
-class NewNames {
-  readonly #patterns: Patterns | undefined
-  readonly #rename: (name: string) => string
-  readonly #owners = new Map<string, string>()
-
-  constructor(rename: Renaming) {
-    const patterns = typeof rename === 'function' ? undefined : new Patterns(rename)
-    this.#patterns = patterns
-    this.#rename = typeof rename === 'function' ? rename : (name) => (patterns as Patterns).of(name)
-  }
-
-  of(name: string): string {
-    const returned: unknown = this.#rename(name)
-    refusePromise('rename', returned)
-    const renamed = validateText('the return value of rename', returned)
-    const owner = this.#owners.get(renamed)
-    if (owner !== undefined) {
-      const [first, second, both] = [owner, name, renamed].map((one) => JSON.stringify(one))
-      const hint = optionHint('rename')
-      const message = `the tensors ${first} and ${second} would both be called ${both}${hint.text}`
-      throw new ZTensorError('ZT_BAD_INDEX', message, { tensor: name, hints: [hint] })
-    }
-    this.#owners.set(renamed, name)
-    return renamed
-  }
-
-  /** Throws for a pattern that matched no selected tensor. */
-  check(): void {
-    this.#patterns?.checkUsed()
-  }
 }

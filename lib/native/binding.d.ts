@@ -466,9 +466,9 @@ export declare function compactFile(path: string, limits: OpenRequest, control: 
 
 /**
  * Compares tensors or components of two files, pair by pair. `places`: four numbers per pair: for each side the ordinal of its tensor and
- * that of its component, or -1 for the tensor; `tolerance`: absolute and relative.
+ * that of its component, or -1 for the tensor; `tolerance`: absolute and relative; `norms`: also compute how the tensors differ as vectors.
  */
-export declare function compare(first: NativeFile, second: NativeFile, places: Int32Array, tolerance: readonly number[], control: Control, firstStage?: Stage | undefined | null, secondStage?: Stage | undefined | null): Promise<Array<NativeComparison>>
+export declare function compare(first: NativeFile, second: NativeFile, places: Int32Array, tolerance: readonly number[], norms: boolean, control: Control, firstStage?: Stage | undefined | null, secondStage?: Stage | undefined | null): Promise<Array<NativeComparison>>
 
 /** A component. */
 export interface ComponentInfo {
@@ -734,6 +734,9 @@ export interface NativeComparison {
   unmatchedNan: number
   maxAbsolute: number
   maxRelative: number
+  /** Both only with `norms`, for tensors that are not identical. */
+  relativeChange?: number
+  cosine?: number
   error?: NativeError
 }
 

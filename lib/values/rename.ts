@@ -1,7 +1,7 @@
 // New names of tensors by patterns.
-import { invalid } from '../native/errors.js'
+import { invalid, optionHint, ZTensorError } from '../native/errors.js'
 import { isPlainObject } from '../native/realm.js'
-import { validateString, validateText, wrongType } from './arguments.js'
+import { refusePromise, validateString, validateText, wrongType } from './arguments.js'
 
 /**
  * New names of tensors: an object of names and patterns, such as `{ 'model.*': 'm.*' }`, or a function. `*` matches any characters, and each
@@ -81,4 +81,37 @@ export function validateRenaming(value: unknown): Renaming {
   // Throws for invalid patterns.
   new Patterns(copy)
   return copy as Renaming
+}
+
+/** Gives tensors new names, and rejects a name that two tensors would get. */
+export class NewNames {
+  readonly #patterns: Patterns | undefined
+  readonly #rename: (name: string) => string
+  readonly #owners = new Map<string, string>()
+
+  constructor(rename: Renaming) {
+    const patterns = typeof rename === 'function' ? undefined : new Patterns(rename)
+    this.#patterns = patterns
+    this.#rename = typeof rename === 'function' ? rename : (name) => (patterns as Patterns).of(name)
+  }
+
+  of(name: string): string {
+    const returned: unknown = this.#rename(name)
+    refusePromise('rename', returned)
+    const renamed = validateText('the return value of rename', returned)
+    const owner = this.#owners.get(renamed)
+    if (owner !== undefined) {
+      const [first, second, both] = [owner, name, renamed].map((one) => JSON.stringify(one))
+      const hint = optionHint('rename')
+      const message = `the tensors ${first} and ${second} would both be called ${both}${hint.text}`
+      throw new ZTensorError('ZT_BAD_INDEX', message, { tensor: name, hints: [hint] })
+    }
+    this.#owners.set(renamed, name)
+    return renamed
+  }
+
+  /** Throws for a pattern that matched no selected tensor. */
+  check(): void {
+    this.#patterns?.checkUsed()
+  }
 }

@@ -1,8 +1,10 @@
 //! Element-wise comparison of two tensors.
 #![forbid(unsafe_code)]
 
+mod norms;
 mod pairs;
 
+pub use norms::Norms;
 pub use pairs::{PairResult, Side, compare_all};
 
 use crate::analysis::elements::{Elements, STEP, View, chunks_of};
@@ -11,6 +13,14 @@ use crate::error::{Code, Error, Result};
 use crate::inject;
 use crate::model::DType;
 use crate::work::Watch;
+
+/// What to compare, and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Request {
+    pub tolerance: Tolerance,
+    /// Whether to compute the norms of tensors that are not identical.
+    pub norms: bool,
+}
 
 /// The tolerance for differences: `|a - b| <= absolute + relative * max(|a|, |b|)`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,6 +44,8 @@ pub struct Comparison {
     pub max_absolute: f64,
     /// The maximum `|a - b| / max(|a|, |b|)`; infinite if the difference is.
     pub max_relative: f64,
+    /// The norms, if they were requested and the tensors are not identical.
+    pub norms: Option<Norms>,
 }
 
 impl Default for Comparison {
@@ -45,6 +57,7 @@ impl Default for Comparison {
             unmatched_nan: 0,
             max_absolute: 0.0,
             max_relative: 0.0,
+            norms: None,
         }
     }
 }
@@ -58,6 +71,7 @@ impl Comparison {
             unmatched_nan: self.unmatched_nan + next.unmatched_nan,
             max_absolute: self.max_absolute.max(next.max_absolute),
             max_relative: self.max_relative.max(next.max_relative),
+            norms: None,
         }
     }
 
@@ -149,7 +163,7 @@ const fn is_complex(dtype: DType) -> bool {
 pub fn compare(
     a: &Elements<'_>,
     b: &Elements<'_>,
-    tolerance: Tolerance,
+    Request { tolerance, norms }: Request,
     watch: &Watch,
 ) -> Result<Comparison> {
     inject::panic_at("compare");
@@ -183,9 +197,18 @@ pub fn compare(
     };
     let found =
         a.feed(|a_feed| b.feed(|b_feed| chunks_of(CHUNK, a.count, watch, &mut [a_feed, b_feed], compared)))?;
-    watch.did_tensor();
     let none = Comparison { identical: a.dtype == b.dtype, ..Comparison::default() };
-    Ok(found.into_iter().fold(none, Comparison::join))
+    let mut found = found.into_iter().fold(none, Comparison::join);
+    if norms && !found.identical {
+        found.norms = Some(norms::norms(a, b, parts_of(a.dtype), watch)?);
+    }
+    watch.did_tensor();
+    Ok(found)
+}
+
+/// Returns how many numbers an element is.
+const fn parts_of(dtype: DType) -> usize {
+    if is_complex(dtype) { 2 } else { 1 }
 }
 
 /// Buffers for the numbers of both sides.
@@ -197,6 +220,13 @@ struct Pair {
 }
 
 impl Pair {
+    /// Returns both sides as numbers.
+    fn numbers(&mut self, a: (DType, &[u8]), b: (DType, &[u8]), count: usize) -> Result<(&[f64], &[f64])> {
+        collect(&mut self.decoder, a, count, &mut self.a)?;
+        collect(&mut self.decoder, b, count, &mut self.b)?;
+        Ok((&self.a, &self.b))
+    }
+
     fn compare(
         &mut self,
         a: (DType, &[u8]),
@@ -218,10 +248,9 @@ impl Pair {
             }
             return Ok(());
         }
-        let parts = if is_complex(a.0) { 2 } else { 1 };
+        let parts = parts_of(a.0);
         let numbers = usize::try_from(count).unwrap_or_default() * parts;
-        collect(&mut self.decoder, a, numbers, &mut self.a)?;
-        collect(&mut self.decoder, b, numbers, &mut self.b)?;
+        self.numbers(a, b, numbers)?;
         if parts == 1 {
             for (at, (&a, &b)) in (first..).zip(self.a.iter().zip(&self.b)) {
                 found.add_number(at, a, b, tolerance);

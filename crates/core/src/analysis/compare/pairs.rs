@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use super::{Comparison, Tolerance, compare};
+use super::{Comparison, Request, compare};
 use crate::analysis::elements::Elements;
 use crate::checked::product;
 use crate::error::{Code, Error, Result};
@@ -53,7 +53,7 @@ pub type PairResult = Result<(u64, Comparison)>;
 pub fn compare_all(
     readings: [Reading<'_>; 2],
     pairs: &[[Side<'_>; 2]],
-    tolerance: Tolerance,
+    request: Request,
 ) -> Result<Vec<PairResult>> {
     let watch = readings[0].watch;
     let silent = watch.silent();
@@ -67,19 +67,19 @@ pub fn compare_all(
         let near =
             [Reading { sources: &aheads[0], ..readings[0] }, Reading { sources: &aheads[1], ..readings[1] }];
         for (pair, cell) in runs.get(at).into_iter().copied().flatten() {
-            let _ = cell.set(one(near, **pair, tolerance, shown));
+            let _ = cell.set(one(near, **pair, request, shown));
         }
     });
     for (pair, cell) in large {
-        let _ = cell.set(one(readings, *pair, tolerance, shown));
+        let _ = cell.set(one(readings, *pair, request, shown));
     }
     watch.stop.check()?;
     let missing = || Err(Error::new(Code::Internal, "a pair was not compared"));
     Ok(cells.into_iter().map(|cell| cell.into_inner().unwrap_or_else(missing)).collect())
 }
 
-fn one<'a>([a, b]: [Reading<'a>; 2], pair: [Side<'a>; 2], tolerance: Tolerance, watch: &Watch) -> PairResult {
+fn one<'a>([a, b]: [Reading<'a>; 2], pair: [Side<'a>; 2], request: Request, watch: &Watch) -> PairResult {
     watch.stop.check()?;
     let (a, b) = (pair[0].elements(&a)?, pair[1].elements(&b)?);
-    Ok((a.count, compare(&a, &b, tolerance, watch)?))
+    Ok((a.count, compare(&a, &b, request, watch)?))
 }
