@@ -66,7 +66,7 @@ export function reportJson(report: Report): object {
 const isUndigested = ({ result }: Report): boolean =>
   result?.ok === true && result.checked === 0 && result.undigested > 0
 
-/** What the verification of such files does not detect: said once, after all of them. */
+/** What the verification of such files does not detect: stated once, after all of them. */
 function undigestedLine(count: number, total: number, paint: Paint): string {
   const files =
     total === 1 ? 'The file has' : count === total ? 'The files have' : `${showCounted(count, 'file')} of ${total} have`
