@@ -443,19 +443,6 @@ interface ShareOptions {
 	/** Also return `memory`: SharedArrayBuffers over the mapping, which threads can use without this package. */
 	readonly memory?: boolean | undefined;
 }
-/** The tensors of one storage type. */
-export interface StorageTypeSummary {
-	/** Number of tensors. */
-	readonly tensors: number;
-	/** Number of elements. */
-	readonly parameters: number;
-	/** Size in bytes, decoded: the sum of `byteLength` of the tensors. */
-	readonly byteLength: number;
-	/** The share of all parameters, from 0 to 1. */
-	readonly share: number;
-	/** Average bits of an element; undefined if there are no elements. */
-	readonly bitsPerWeight?: number | undefined;
-}
 /** What the metadata says of a model. A property is undefined where the metadata does not say it. Texts may be cut after 4,096 characters. */
 export interface ModelSummary {
 	readonly name?: string | undefined;
@@ -471,6 +458,19 @@ export interface ModelSummary {
 	/** Whether the embeddings of tokens are the output, too; undefined if there are none. */
 	readonly tiedEmbeddings?: boolean | undefined;
 	readonly license?: string | undefined;
+}
+/** The tensors of one storage type. */
+export interface StorageTypeSummary {
+	/** Number of tensors. */
+	readonly tensors: number;
+	/** Number of elements. */
+	readonly parameters: number;
+	/** Size in bytes, decoded: the sum of `byteLength` of the tensors. */
+	readonly byteLength: number;
+	/** The share of all parameters, from 0 to 1. */
+	readonly share: number;
+	/** Average bits of an element; undefined if there are no elements. */
+	readonly bitsPerWeight?: number | undefined;
 }
 /** A file in numbers, from its index and metadata: `file.summary()`, and the beginning of `ztensor info --json`. */
 export interface FileSummary {
@@ -2043,6 +2043,8 @@ export interface ReportOptions extends JobOptions {
 	statistics?: boolean | undefined;
 	/** Selects the tensors to show, all by default: a glob, a list of globs (`!` excludes), or a function. */
 	filter?: Filter<AnyTensor> | undefined;
+	/** The title of the page: by default the name of the file. */
+	title?: string | undefined;
 }
 /** How to serve a report. Statistics are computed on demand; `statistics: true` computes all of them first. */
 export interface ServeReportOptions extends ReportOptions {

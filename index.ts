@@ -18,7 +18,7 @@ export type { Source } from './lib/read/source.js'
 export { CooTensor, CsrTensor, type ToDenseOptions } from './lib/read/sparse.js'
 export type { Histogram, StatsOptions, TensorStats } from './lib/read/stats.js'
 export type { CopyReason, FilePart } from './lib/read/store.js'
-export type { FileSummary, ModelSummary, StorageTypeSummary } from './lib/read/summary.js'
+export type { FileSummary, StorageTypeSummary } from './lib/read/summary.js'
 export {
   type AnyTensor,
   type Layout,
@@ -65,6 +65,7 @@ export type { ArrayOf, DType, OwnArrayOf, TypedArray } from './lib/values/dtype.
 export type { Filter } from './lib/values/filter.js'
 export type { Format } from './lib/values/format-table.js'
 export { globMatcher } from './lib/values/glob.js'
+export type { ModelSummary } from './lib/values/model.js'
 export type { Renaming } from './lib/values/rename.js'
 export type { Warning } from './lib/values/warning.js'
 

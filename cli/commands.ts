@@ -69,6 +69,7 @@ function reporting(command: Command): Command {
     .option('--against <file>', 'compare with this file, such as the base of a fine-tune')
     .option('--stats', 'read all values first, also of a remote file')
     .option('--no-stats', 'do not read the values')
+    .option('--title <text>', 'the title of the page (default: the name of the file)')
     .option('--open', 'show it in the browser')
 }
 

@@ -19,11 +19,11 @@ function portOf(text: string | undefined): number {
 
 /** Serves the report of the file at `path` until Ctrl-C. */
 export async function serve(path: string, options: ServeOptions): Promise<void> {
-  const { host, stats, filter } = options
+  const { host, stats, filter, title } = options
   const port = portOf(options.port)
   await withReportFiles(path, options, async (file, against, signal) => {
     const progress = await followProgress(file.path ?? '', options)
-    const how = { against, statistics: stats, filter, port, host, signal, ...progress.listen }
+    const how = { against, statistics: stats, filter, title, port, host, signal, ...progress.listen }
     const server = await serveReport(file, how).finally(() => progress.stop())
     try {
       process.stdout.write(`${server.url}\n`)

@@ -19,6 +19,7 @@ export interface ReportCommandOptions extends SourceOptions, ProgressOptions {
   filter?: string[]
   stats?: boolean
   open?: boolean
+  title?: string
 }
 
 export interface ViewOptions extends ReportCommandOptions {
@@ -106,12 +107,12 @@ export async function withReportFiles(
 
 /** Writes a report of the file at `path`. */
 export async function view(path: string, options: ViewOptions): Promise<void> {
-  const { output, overwrite, stats, filter } = options
+  const { output, overwrite, stats, filter, title } = options
   if (output === STANDARD && options.open) throw new UsageError('--open needs a file: name one with -o')
   if (output !== STANDARD && !overwrite) await refuseOther(output)
   await withReportFiles(path, options, async (file, against, signal) => {
     const progress = await followProgress(file.path ?? '', options)
-    const how = { against, statistics: stats, filter, signal, ...progress.listen }
+    const how = { against, statistics: stats, filter, title, signal, ...progress.listen }
     const html = await report(file, how).finally(() => progress.stop())
     if (output === STANDARD) return print(html)
     const bytes = Buffer.from(html)

@@ -23,10 +23,27 @@ const TITLES: Readonly<Record<View, string>> = {
   diff: 'Diff',
 }
 
+/** The address within the page: a view, and the tensor whose panel is open: `#values?tensor=wte`. */
+const placeOf = (hash: string): { view: string; tensor: string | null } => {
+  const [view = '', query = ''] = hash.slice(1).split('?', 2)
+  return { view, tensor: new URLSearchParams(query).get('tensor') }
+}
+
 const viewOfHash = (views: readonly View[]): View => {
-  const wanted = location.hash.slice(1) as View
+  const wanted = placeOf(location.hash).view as View
   return views.includes(wanted) ? wanted : 'overview'
 }
+
+function tensorOfHash({ data }: Model): number | undefined {
+  const { tensor } = placeOf(location.hash)
+  const at = tensor === null ? -1 : data.tensors.names.indexOf(tensor)
+  return at < 0 ? undefined : at
+}
+
+const hashOf = (view: View, { data }: Model, tensor: number | undefined): string =>
+  tensor === undefined
+    ? `#${view}`
+    : `#${view}?${new URLSearchParams({ tensor: data.tensors.names[tensor] as string })}`
 
 type Theme = 'light' | 'dark'
 
@@ -59,11 +76,14 @@ function Page({ model }: { model: Model }): VNode {
   const [scope, setScope] = useState('')
   const [fold, setFold] = useState(true)
   const [tab, setTab] = useState<ValuesTab>('table')
-  const [chosen, choose] = useState<number | undefined>(undefined)
+  const [chosen, choose] = useState<number | undefined>(tensorOfHash(model))
   const [learned, setLearned] = useState(0)
   const [opener, setOpener] = useState<Element | null>(null)
   useEffect(() => {
-    const follow = () => setView(viewOfHash(views))
+    const follow = () => {
+      setView(viewOfHash(views))
+      if (placeOf(location.hash).tensor !== null) choose(tensorOfHash(model))
+    }
     addEventListener('hashchange', follow)
     return () => removeEventListener('hashchange', follow)
   }, [])
@@ -77,6 +97,11 @@ function Page({ model }: { model: Model }): VNode {
     addEventListener('keydown', find)
     return () => removeEventListener('keydown', find)
   }, [])
+  useEffect(() => {
+    // The address names the open tensor. Opening one adds nothing to the history.
+    if (chosen !== undefined || placeOf(location.hash).tensor !== null)
+      history.replaceState(history.state, '', hashOf(view, model, chosen))
+  }, [view, chosen])
   const matching = useMemo(() => rowsOf(model, query, ''), [model, query])
   const rows = useMemo(() => (scope === '' ? matching : rowsOf(model, query, scope)), [model, matching, scope])
   const tree = useMemo(() => (matching === undefined ? model.tree : new Tree(model, matching)), [model, matching])
@@ -112,8 +137,8 @@ function Page({ model }: { model: Model }): VNode {
     <header class="top">
       <div class="title">
         <p class="brand">ztensor</p>
-        <h1><${Name} text=${file.name} short=${baseName(file.name)} /></h1>
-        <p class="summary">${visible(file.format)} · ${count} · ${showBytes(file.byteLength)}${model.data.live ? ' · live' : ''}</p>
+        <h1><${Name} text=${file.title ?? file.name} short=${file.title ?? baseName(file.name)} /></h1>
+        <p class="summary">${file.title === undefined ? '' : `${visible(baseName(file.name))} · `}${visible(file.format)} · ${count} · ${showBytes(file.byteLength)}${model.data.live ? ' · live' : ''}</p>
       </div>
       <div class="tools">
         <input

@@ -24,13 +24,38 @@ function totalsOf(model: Model, rows: Uint32Array | undefined): Totals {
   return totals
 }
 
+interface Fact {
+  readonly term: string
+  readonly value: unknown
+  readonly title?: string | undefined
+  readonly more?: string | undefined
+}
+
+/** What the metadata says of a model. */
+function modelFacts(model: Model['data']['file']['model']): Fact[] {
+  if (model === undefined) return []
+  const text = (term: string, value: string | null | undefined): Fact[] =>
+    value == null ? [] : [{ term, value: visible(value) }]
+  const count = (term: string, value: number | null | undefined): Fact[] =>
+    value == null ? [] : [{ term, value: showCount(value) }]
+  return [
+    ...text('Model', model.name),
+    ...text('Architecture', model.architecture),
+    ...text('Mixture', model.mixture),
+    ...count('Context', model.contextLength),
+    ...count('Vocabulary', model.vocabularySize),
+    ...(model.architecture == null ? [] : [{ term: 'Chat template', value: model.hasChatTemplate ? 'yes' : 'no' }]),
+    ...text('License', model.license),
+  ]
+}
+
 function Facts(): VNode {
   const { model, rows, learned } = useReport()
   const { file } = model.data
   const { tensors, elements, bytes, layouts } = useMemo(() => totalsOf(model, rows), [model, rows])
   const flawed = useMemo(() => model.notFinite(rows), [model, rows, learned])
   const whole = typeof file.parameters === 'number' ? showLarge(file.parameters) : file.parameters
-  const facts: { term: string; value: unknown; title?: string | undefined; more?: string | undefined }[] = [
+  const facts: Fact[] = [
     { term: 'Tensors', value: showCount(tensors), more: rows && `of ${showCount(model.size)}` },
     rows === undefined
       ? {
@@ -39,6 +64,7 @@ function Facts(): VNode {
         }
       : { term: 'Parameters', value: showLarge(elements), title: showCount(elements), more: `of ${whole}` },
   ]
+  facts.unshift(...modelFacts(file.model))
   if (layouts.has('quantized')) facts.push({ term: 'Bits per weight', value: showBits(bytes, elements) })
   if (rows !== undefined)
     facts.push({ term: 'Tensor bytes', value: showBytes(bytes), title: `${showCount(bytes)} bytes` })

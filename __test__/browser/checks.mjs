@@ -73,6 +73,41 @@ const classes = async (page, selector, prefix) => {
 }
 
 export const checks = {
+  'the address names the open tensor, and opens it again': async (browser, path) => {
+    await withReport(browser, `${path('llama.html')}`, { view: 'values?tensor=lm_head.bias' }, async (page) => {
+      assert.match(await page.locator('.panel h2').innerText(), /^lm_head\.bias/)
+      assert.equal(await page.evaluate(() => document.querySelector('nav [aria-current]').hash), '#values')
+      await page.fill('#search', 'model.norm.weight')
+      await page.waitForFunction(() => document.querySelector('.filter')?.innerText.startsWith('1 of'))
+      await page.locator('.grid tbody .link').first().click()
+      await page.waitForFunction(() => location.hash === '#values?tensor=model.norm.weight')
+      await goTo(page, 'bytes')
+      await page.waitForFunction(() => location.hash === '#bytes?tensor=model.norm.weight')
+      await page.keyboard.press('Escape')
+      await page.waitForFunction(() => location.hash === '#bytes')
+      await page.evaluate(() => {
+        location.hash = '#map?tensor=model.embed_tokens.weight'
+      })
+      await page.waitForFunction(() => document.querySelector('.panel h2')?.innerText.startsWith('model.embed_tokens.weight'))
+    })
+    await withReport(browser, path('llama.html'), { view: 'values?tensor=no.such' }, async (page) => {
+      assert.equal(await page.locator('.panel').count(), 0)
+    })
+  },
+
+  'the overview of GGUF says which model it is, and the title is the given one': async (browser, path) => {
+    const html = await report(path('quantized.gguf'), { title: 'Tiny <b>llama</b>' })
+    writeFileSync(path('titled.html'), html)
+    await withReport(browser, path('titled.html'), {}, async (page) => {
+      assert.equal(await page.title(), 'Tiny <b>llama</b> · ztensor')
+      assert.equal(await page.locator('h1').innerText(), 'Tiny <b>llama</b>')
+      assert.match(await page.locator('.summary').innerText(), /^quantized\.gguf · gguf /)
+      const facts = (await texts(page, '.facts div')).map((text) => text.replace(/\s+/g, ' '))
+      assert.ok(facts.includes('Architecture llama'), facts.join())
+      assert.ok(facts.includes('Chat template no'), facts.join())
+    })
+  },
+
   'the overview has facts, dtypes, modules folded to × 8, and metadata': async (browser, path) => {
     await withReport(browser, path('llama.html'), {}, async (page) => {
       const facts = await texts(page, '.facts div')

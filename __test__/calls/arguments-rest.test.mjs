@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { buffer } from 'node:stream/consumers'
 import test from 'ava'
 import {
+  compare,
   create,
   diff,
   finishJob,
@@ -142,6 +143,15 @@ const CALLS = [
   ['report against', ['source'], (value) => report(path, { against: value }), 'path'],
   ['report options', ['options'], (value) => report(path, value)],
   ['report statistics', ['statistics'], (value) => report(path, { statistics: value })],
+  ['report title', ['title'], (value) => report(path, { title: value })],
+  [
+    'compare norms',
+    ['norms'],
+    withFile((file, value) => compare(file.tensor('w'), file.tensor('w'), { norms: value })),
+  ],
+  ['diff norms', ['norms'], (value) => diff(path, path, { norms: value })],
+  ['diff rename', ['rename', 'pattern', 'new name'], (value) => diff(path, path, { rename: value })],
+  ['file.summary filter', ['filter'], withFile((file, value) => file.summary({ filter: value }))],
   ['serveReport source', ['source'], async (value) => (await serveReport(value)).close(), 'path'],
   ['serveReport options', ['options'], async (value) => (await serveReport(path, value)).close()],
   ['serveReport port', ['port'], async (value) => (await serveReport(path, { port: value })).close()],

@@ -2,6 +2,7 @@
 import { isMap } from '../native/realm.js'
 import type { Attributes, AttributeValue } from '../values/attributes.js'
 import { type ModelInfo, modelInfo } from '../values/formats.js'
+import type { ModelSummary } from '../values/model.js'
 import { storageTypeOf } from '../values/storage-type.js'
 import type { Catalog } from './catalog.js'
 import type { TensorFile } from './file.js'
@@ -18,23 +19,6 @@ export interface StorageTypeSummary {
   readonly share: number
   /** Average bits of an element; undefined if there are no elements. */
   readonly bitsPerWeight?: number | undefined
-}
-
-/** What the metadata says of a model. A property is undefined where the metadata does not say it. Texts may be cut after 4,096 characters. */
-export interface ModelSummary {
-  readonly name?: string | undefined
-  /** The architecture, such as `'llama'`. */
-  readonly architecture?: string | undefined
-  /** Maximum number of tokens of a sequence. */
-  readonly contextLength?: number | undefined
-  /** Number of tokens of the vocabulary. */
-  readonly vocabularySize?: number | undefined
-  /** The mixture of types that the file states, as llama.cpp writes it: `'Q4_K_M'`. */
-  readonly mixture?: string | undefined
-  readonly hasChatTemplate: boolean
-  /** Whether the embeddings of tokens are the output, too; undefined if there are none. */
-  readonly tiedEmbeddings?: boolean | undefined
-  readonly license?: string | undefined
 }
 
 /** A file in numbers, from its index and metadata: `file.summary()`, and the beginning of `ztensor info --json`. */

@@ -86,18 +86,25 @@ function parameters(file: TensorFile, chosen: Uint32Array): number | string {
 const namesOf = (file: TensorFile, chosen: Uint32Array): string[] =>
   Array.from(chosen, (ordinal) => TensorFile.at(file, ordinal).name)
 
-function facts(file: TensorFile, chosen: Uint32Array, filter: ReportOptions['filter']): FileFacts {
+function facts(
+  file: TensorFile,
+  chosen: Uint32Array,
+  { filter, title }: Pick<ReportOptions, 'filter' | 'title'>,
+): FileFacts {
+  const { model } = file.summary()
   const { attributes, keys } = file[OUTLINE]({ keys: MAX_ATTRIBUTES, items: MAX_ITEMS, units: MAX_TEXT + 1 })
   const names = filter === undefined ? undefined : new Set(namesOf(file, chosen))
   const warnings = file.warnings.filter(({ tensor }) => tensor === undefined || (names?.has(tensor) ?? true))
   return {
     name: nameOf(file),
+    ...(title === undefined ? {} : { title }),
     format: file.format,
     version: file.version ?? null,
     generator: file.generator ?? null,
     byteLength: file.byteLength,
     parameters: parameters(file, chosen),
     files: file.files.map(({ path, name, byteLength }) => ({ name: name ?? shortName(path ?? ''), byteLength })),
+    ...(model === undefined ? {} : { model }),
     attributes: attributeRows(attributes),
     moreAttributes: Math.max(0, keys - MAX_ATTRIBUTES),
     warnings: warnings.slice(0, MAX_WARNINGS).map(({ code, message, tensor }) => ({
@@ -130,7 +137,7 @@ function probe(file: TensorFile, chosen: Uint32Array): void {
 export async function columns(
   file: TensorFile,
   chosen: Uint32Array,
-  filter: ReportOptions['filter'],
+  options: Pick<ReportOptions, 'filter' | 'title'>,
   live: boolean,
   signal: AbortSignal | undefined,
 ): Promise<ReportData> {
@@ -180,7 +187,7 @@ export async function columns(
   return {
     ztensor: 1,
     live,
-    file: facts(file, chosen, filter),
+    file: facts(file, chosen, options),
     dtypes: dtypes.values,
     shapes: shapes.values,
     layouts: layouts.values,

@@ -1,5 +1,6 @@
 // The data of a report, as JSON in the page. It is stored in columns, because a file may have 100,000 tensors. `view/` imports these
 // types.
+import type { ModelSummary } from '../values/model.js'
 
 /** A number for each row: a constant, a list, or a list of differences to the previous row. */
 export type Column =
@@ -20,6 +21,8 @@ export interface AttributeRow {
 export interface FileFacts {
   /** The file name without folders, the URL without its query, or a placeholder for a file in memory. */
   readonly name: string
+  /** The title of the page, if it is not the name of the file. */
+  readonly title?: string
   readonly format: string
   readonly version: string | null
   readonly generator: string | null
@@ -27,6 +30,8 @@ export interface FileFacts {
   /** Number of elements of all tensors; as text beyond 2^53. */
   readonly parameters: number | string
   readonly files: readonly { readonly name: string; readonly byteLength: number }[]
+  /** What the metadata says of a model, in formats that describe models. */
+  readonly model?: ModelSummary
   readonly attributes: readonly AttributeRow[]
   /** Number of attributes that are not listed. */
   readonly moreAttributes: number

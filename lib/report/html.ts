@@ -38,7 +38,7 @@ export async function pageOf(data: ReportData, connect: "'none'" | "'self'"): Pr
     "require-trusted-types-for 'script'",
     "trusted-types 'none'",
   ].join('; ')
-  const title = data.file.name.split(/[/\\]/).at(-1) || data.file.name
+  const title = data.file.title ?? (data.file.name.split(/[/\\]/).at(-1) || data.file.name)
   const html = [
     '<!doctype html>',
     '<html lang="en">',

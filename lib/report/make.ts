@@ -7,7 +7,7 @@ import { open } from '../read/open.js'
 import type { Source } from '../read/source.js'
 import type { AnyTensor } from '../read/tensor.js'
 import { jobOptions } from '../read/verify.js'
-import { optional, readOptions, validateBoolean } from '../values/arguments.js'
+import { optional, readOptions, validateBoolean, validateText } from '../values/arguments.js'
 import { tensorFilter } from '../values/filter.js'
 import { columns } from './columns.js'
 import type { ReportData } from './data.js'
@@ -58,11 +58,11 @@ export async function reportData(
   file: TensorFile,
   chosen: Uint32Array,
   against: TensorFile | undefined,
-  { statistics, filter, onProgress, signal }: Omit<ReportOptions, 'against'>,
+  { statistics, filter, title, onProgress, signal }: Omit<ReportOptions, 'against'>,
   live = false,
 ): Promise<ReportData> {
   const read = statistics ?? !TensorFile.storeOf(file).isRemote
-  const data = await columns(file, chosen, filter, live, signal)
+  const data = await columns(file, chosen, { filter, title }, live, signal)
   const { names } = data.tensors
   const bytes = bytesOf(Array.from(chosen, (ordinal) => TensorFile.at(file, ordinal)))
   const own: [number, number] = read ? [bytes, chosen.length] : [0, 0]
@@ -119,8 +119,9 @@ export async function openSides(
 
 /** `report` of lib/lazy.ts. */
 export async function makeReport(source: Source | TensorFile, options?: ReportOptions): Promise<string> {
-  const read = readOptions(options, ['against', 'statistics', 'filter', 'onProgress', 'signal'])
+  const read = readOptions(options, ['against', 'statistics', 'filter', 'title', 'onProgress', 'signal'])
   const statistics = optional(read.statistics, (value) => validateBoolean('statistics', value))
+  const title = optional(read.title, (value) => validateText('title', value))
   const job = jobOptions({ onProgress: read.onProgress, signal: read.signal })
   tensorFilter(read.filter)
   read.signal?.throwIfAborted()
@@ -129,7 +130,7 @@ export async function makeReport(source: Source | TensorFile, options?: ReportOp
     const [file, against] = sides as [TensorFile, TensorFile | undefined]
     const { filter } = read
     const chosen = await chosenIn(file, read)
-    const data = await reportData(file, chosen, against, { statistics, filter, ...job })
+    const data = await reportData(file, chosen, against, { statistics, filter, title, ...job })
     return (await pageOf(data, "'none'")).html
   } finally {
     close()

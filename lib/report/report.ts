@@ -17,6 +17,8 @@ export interface ReportOptions extends JobOptions {
   statistics?: boolean | undefined
   /** Selects the tensors to show, all by default: a glob, a list of globs (`!` excludes), or a function. */
   filter?: Filter<AnyTensor> | undefined
+  /** The title of the page: by default the name of the file. */
+  title?: string | undefined
 }
 
 /** How to serve a report. Statistics are computed on demand; `statistics: true` computes all of them first. */

@@ -7,7 +7,14 @@ import { invalid, ZTensorError } from '../native/errors.js'
 import { TensorFile } from '../read/file.js'
 import type { Source } from '../read/source.js'
 import { jobOptions } from '../read/verify.js'
-import { optional, readOptions, validateBoolean, validateInteger, validateString } from '../values/arguments.js'
+import {
+  optional,
+  readOptions,
+  validateBoolean,
+  validateInteger,
+  validateString,
+  validateText,
+} from '../values/arguments.js'
 import { tensorFilter } from '../values/filter.js'
 import { type Page, pageOf } from './html.js'
 import { chosenIn, openSides, reportData } from './make.js'
@@ -164,9 +171,10 @@ function validatePort(value: unknown): number {
 
 /** `serveReport` of lib/lazy.ts. */
 export async function startServer(source: Source | TensorFile, options?: ServeReportOptions): Promise<ReportServer> {
-  const known = ['against', 'statistics', 'filter', 'onProgress', 'signal', 'port', 'host'] as const
+  const known = ['against', 'statistics', 'filter', 'title', 'onProgress', 'signal', 'port', 'host'] as const
   const read = readOptions<ServeReportOptions>(options, known)
   const statistics = optional(read.statistics, (value) => validateBoolean('statistics', value)) ?? false
+  const title = optional(read.title, (value) => validateText('title', value))
   const host = optional(read.host, (value) => validateString('host', value)) ?? LOCAL
   const wanted = optional(read.port, validatePort) ?? 0
   const job = jobOptions({ onProgress: read.onProgress, signal: read.signal })
@@ -177,7 +185,7 @@ export async function startServer(source: Source | TensorFile, options?: ServeRe
     const [file, against] = sides as [TensorFile, TensorFile | undefined]
     const { filter } = read
     const chosen = await chosenIn(file, read)
-    const data = await reportData(file, chosen, against, { statistics, filter, ...job }, true)
+    const data = await reportData(file, chosen, against, { statistics, filter, title, ...job }, true)
     const page = await pageOf(data, "'self'")
     const token = randomBytes(18).toString('base64url')
     let port = wanted
