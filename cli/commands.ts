@@ -532,7 +532,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
   demo: (command) =>
     command
       .description(
-        'write small example files, for the programs of the guides: a model, shards, sparse and quantized tensors',
+        'write small example files, for the programs of the guides: models, shards, sparse and quantized tensors',
       )
       .argument('[folder]', 'the folder to write to (default: the current folder)', '.')
       .option('--overwrite', 'replace files of these names that have other content')

@@ -103,6 +103,55 @@ async function writeQuantized(path: string): Promise<void> {
   await writer.finish()
 }
 
+/** A llama of one layer that llama.cpp loads, untrained: its tokens are the bytes. Its rows are whole blocks of every type. */
+async function writeLlama(path: string): Promise<void> {
+  const roll = dice()
+  const [width, heads, inner] = [256, 4, 256]
+  const bytes = Array.from({ length: 256 }, (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`)
+  const tokens = ['<unk>', '<s>', '</s>', ...bytes]
+  // Of llama.cpp: 2 is unknown, 3 is control, and 6 is a byte.
+  const kinds = tokens.map((_, at) => (at === 0 ? 2 : at < 3 ? 3 : 6))
+  const count = (value: number) => ({ type: 'uint32' as const, value })
+  const metadata = {
+    'general.architecture': 'llama',
+    'general.name': 'Tiny llama',
+    // Mostly float16.
+    'general.file_type': count(1),
+    'llama.block_count': count(1),
+    'llama.context_length': count(128),
+    'llama.embedding_length': count(width),
+    'llama.feed_forward_length': count(inner),
+    'llama.attention.head_count': count(heads),
+    'llama.attention.head_count_kv': count(1),
+    'llama.attention.layer_norm_rms_epsilon': { type: 'float32' as const, value: 1e-5 },
+    'llama.vocab_size': count(tokens.length),
+    'tokenizer.ggml.model': 'llama',
+    'tokenizer.ggml.tokens': tokens,
+    'tokenizer.ggml.scores': { type: 'float32' as const, value: tokens.map(() => 0) },
+    'tokenizer.ggml.token_type': { type: 'int32' as const, value: kinds },
+    'tokenizer.ggml.bos_token_id': count(1),
+    'tokenizer.ggml.eos_token_id': count(2),
+    'tokenizer.ggml.unknown_token_id': count(0),
+  }
+  const writer = await create(path, { metadata })
+  const matrix = (name: string, rows: number, columns: number) => {
+    const data = Float32Array.from({ length: rows * columns }, () => (roll() + roll()) / 65536)
+    return writer.add(name, { dtype: 'float16', shape: [rows, columns], data })
+  }
+  const norm = (name: string) => writer.add(name, new Float32Array(width).fill(1))
+  await matrix('token_embd.weight', tokens.length, width)
+  await norm('output_norm.weight')
+  await norm('blk.0.attn_norm.weight')
+  await matrix('blk.0.attn_q.weight', width, width)
+  await matrix('blk.0.attn_k.weight', width / heads, width)
+  await matrix('blk.0.attn_v.weight', width / heads, width)
+  await matrix('blk.0.attn_output.weight', width, width)
+  await norm('blk.0.ffn_norm.weight')
+  for (const part of ['gate', 'up']) await matrix(`blk.0.ffn_${part}.weight`, inner, width)
+  await matrix('blk.0.ffn_down.weight', width, inner)
+  await writer.finish()
+}
+
 /** Writes all example files into an empty folder. */
 async function writeAll(folder: string): Promise<void> {
   const model = join(folder, 'model.safetensors')
@@ -114,6 +163,7 @@ async function writeAll(folder: string): Promise<void> {
   await convert(model, join(folder, 'llama/model.safetensors'), { maxShardBytes: SHARD_BYTES })
   await writeSparse(join(folder, 'sparse.zt'))
   await writeQuantized(join(folder, 'quantized.zt'))
+  await writeLlama(join(folder, 'tiny-llama.gguf'))
 }
 
 /** The example files by their paths, with `/` between folders. */
@@ -168,6 +218,7 @@ export async function demo(folder: string, { overwrite = false }: { overwrite?: 
       'Try:',
       `  npx ztensor ls ${shown('model.safetensors')}`,
       `  npx ztensor view ${shown('llama')} --open`,
+      `  npx ztensor info ${shown('tiny-llama.gguf')}`,
     )
     await printLines(lines)
   } catch (error) {

@@ -2,9 +2,9 @@
 // with each: files that we say llama.cpp reads.
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { convert, editMetadata, open } from 'ztensor'
-import { root } from '../scripts/command.mjs'
+import { capture, root } from '../scripts/command.mjs'
 import { makeCheckpoints } from './checkpoints.mjs'
 import { NotRun, npmPackage } from './servers/programs.mjs'
 
@@ -53,7 +53,25 @@ export async function compareRuns(context) {
   const { build, python } = context
   const libraries = join(await npmPackage(build, PACKAGE, '3.21.1'), 'bins/linux-x64')
   const { folder } = await makeCheckpoints(context)
-  return compareFolder(folder, { libraries, python, target: join(build, 'runs') })
+  return [
+    ...(await compareFolder(folder, { libraries, python, target: join(build, 'runs') })),
+    ...(await compareDemo({ libraries, python, target: join(build, 'runs-demo') })),
+  ]
+}
+
+/** The model of `ztensor demo`, as it is and quantized. */
+async function compareDemo({ libraries, python, target }) {
+  rmSync(target, { recursive: true, force: true })
+  mkdirSync(target, { recursive: true })
+  const { status, output } = await capture(process.execPath, [join(root, 'dist/cli.js'), 'demo', target])
+  if (status !== 0) throw new Error(output)
+  const [model, quantized] = ['tiny-llama.gguf', 'tiny-llama-q4_k_m.gguf'].map((name) => join(target, name))
+  await convert(model, quantized, { quantize: 'q4_k_m' })
+  const failed = await runAll(python, libraries, [model, quantized])
+  return [model, quantized].map((path) => {
+    const why = failed.get(path)
+    return { what: `demo, ${basename(path)}`, error: why === undefined ? undefined : new Error(why) }
+  })
 }
 
 /** Like `compareRuns`, for the checkpoints in a folder. */

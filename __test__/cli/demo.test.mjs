@@ -16,6 +16,7 @@ const FILES = [
   'model.zt',
   'quantized.zt',
   'sparse.zt',
+  'tiny-llama.gguf',
 ]
 
 /** The files in a folder: the digest of the content by path. */
@@ -49,7 +50,7 @@ test('demo writes into the current folder, and prints its files and commands to 
   // On Windows, paths are printed with backslashes.
   for (const name of FILES) t.regex(stdout.replaceAll(sep, '/'), new RegExp(`^wrote +${name} \\(.+\\)$`, 'm'))
   const commands = [...stdout.matchAll(/^ {2}npx ztensor (.+)$/gm)].map(([, text]) => text.split(' '))
-  t.is(commands.length, 2)
+  t.is(commands.length, 3)
   for (const args of commands) {
     const tried = await run(
       args.filter((word) => word !== '--open'),
@@ -91,6 +92,14 @@ test('the files of demo are valid, and have the tensors that the guides name', a
   const { min, max, zeros, count } = await blocks.stats()
   t.true(min < 0 && max > 0 && zeros < count / 10)
   quantized.close()
+  const llama = openSync(join(folder, 'tiny-llama.gguf'))
+  const { model } = llama.summary()
+  t.like(model, { name: 'Tiny llama', architecture: 'llama', mixture: 'F16', vocabularySize: 259, tiedEmbeddings: true })
+  llama.close()
+  const q4 = join(folder, 'q4.gguf')
+  const quantize = await run(['quantize', join(folder, 'tiny-llama.gguf'), q4, 'q4_k_m'])
+  t.regex(quantize.stdout, /^read by: llama\.cpp, /m)
+  t.is(quantize.code, 0, quantize.stderr)
 })
 
 test('demo keeps its existing files, and writes missing ones', async (t) => {
