@@ -1579,8 +1579,9 @@ export declare class TensorWriter {
 }
 /**
  * Creates a writer. The target is a path, an `s3:`, `gs:` or `az:` URL, or a stream. A file or object appears at its path or URL
- * atomically, with `finish()`. A Node Writable, a pipe or a character device gets the same bytes as a stream; formats whose index comes
- * first (safetensors, BTF) cannot be streamed. For a pipe, `create` waits until it has a reader.
+ * atomically, with `finish()`. A Node Writable, a pipe or a character device gets the same bytes as a stream. For formats whose index comes
+ * first (all but zTensor) and for canonical zTensor 2, they are written to a temporary file before, and go to the stream with `finish()`. For
+ * a pipe, `create` waits until it has a reader.
  *
  * @example
  * const writer = await create('model.zt')

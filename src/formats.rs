@@ -60,6 +60,8 @@ pub struct WriteFormatInfo {
     /// How files describe a model, if they are models that programs run by their metadata.
     pub model: Option<ModelInfo>,
     pub generator: bool,
+    /// Whether bytes can be written in order, as the tensors arrive: not if the index comes first.
+    pub streams: bool,
     /// Whether packed types fill up their last byte.
     pub pads_packed: bool,
 }
@@ -154,6 +156,7 @@ impl From<&WriteFormat> for WriteFormatInfo {
             checkpoints: writing.model.map(|rules| owned(rules.checkpoints)).unwrap_or_default(),
             model: writing.model.map(ModelInfo::from),
             generator: writing.generator,
+            streams: !writing.index_first(),
             pads_packed: writing.profiles,
         }
     }

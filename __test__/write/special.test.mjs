@@ -9,7 +9,9 @@ import { run } from '../helpers/command.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { bytesWritten, scratchFolder, written } from '../helpers/sample-files.mjs'
 
-const unixTest = process.platform === 'win32' ? (title) => test(`not run on Windows: ${title}`, (t) => t.pass()) : test
+// One after the other: each reader of a pipe takes a thread of libuv until its writer comes, and there are four.
+const unixTest =
+  process.platform === 'win32' ? (title) => test(`not run on Windows: ${title}`, (t) => t.pass()) : test.serial
 const rootTest =
   process.platform !== 'win32' && process.getuid() === 0
     ? test
@@ -26,7 +28,15 @@ function pipe() {
 }
 const reading = async (path) => Buffer.concat(await createReadStream(path).toArray())
 
-for (const options of [{}, { version: '0.1' }, { version: '1.2' }, { version: '2', canonical: false }]) {
+for (const options of [
+  {},
+  { version: '0.1' },
+  { version: '1.2' },
+  { version: '2', canonical: false },
+  { version: '2' },
+  { format: 'safetensors' },
+  { format: 'btf' },
+]) {
   unixTest(`create() writes ${JSON.stringify(options)} into a pipe`, async (t) => {
     const { target, names } = pipe()
     for (const overwrite of [false, true]) {
@@ -57,9 +67,6 @@ unixTest('convert() and the command write into a pipe, through a link too', asyn
 })
 
 for (const options of [
-  { format: 'safetensors' },
-  { format: 'btf' },
-  { version: '2' },
   { version: '2', maxShardBytes: 100 },
   { format: 'safetensors', maxShardBytes: 100 },
 ]) {
@@ -82,18 +89,10 @@ for (const options of [
 unixTest('what a pipe cannot take is refused before a reader is waited for', async (t) => {
   const { target, path, names } = pipe()
   await written({}, add, path('a.zt'))
-  for (const options of [
-    { format: 'safetensors' },
-    { format: 'gguf', checkpoint: false },
-    { format: 'npz' },
-    { version: '2' },
-  ]) {
-    const { checkpoint: _, ...creation } = options
-    for (const make of [() => create(target, creation), () => convert(path('a.zt'), target, options)]) {
-      const error = await rejectionOf(make)
-      t.is(error?.code, 'ZT_INVALID_ARG', JSON.stringify(options))
-    }
-  }
+  const unnamed = await rejectionOf(() => convert(path('a.zt'), target, { format: 'gguf' }))
+  t.regex(unnamed.message, /no "general.architecture"/)
+  const several = await rejectionOf(() => create(target, { format: 'safetensors', maxShardBytes: 2 ** 20 }))
+  t.is(several.code, 'ZT_INVALID_ARG')
   // What only the data shows, too: a bool that is 2.
   const header = JSON.stringify({ x: { dtype: 'BOOL', shape: [2], data_offsets: [0, 2] } })
   const length = Buffer.alloc(8)

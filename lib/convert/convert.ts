@@ -121,6 +121,8 @@ interface Work {
   readonly writer: TensorWriter
   readonly target: NativeWriter
   readonly outlet: Outlet | undefined
+  /** The stream, if bytes go to it as they are written. */
+  readonly direct: Outlet | undefined
   readonly job: JobOptions
 }
 
@@ -153,7 +155,7 @@ async function inspect({ store, native, target, job }: Work, plan: ConversionPla
 }
 
 /** Copies the remaining tensors. `before` is the number of bytes that were read before. */
-async function copy({ store, native, writer, target, outlet, job }: Work, left: Begun, before: number): Promise<void> {
+async function copy({ store, native, writer, target, direct, job }: Work, left: Begun, before: number): Promise<void> {
   const { onProgress, signal } = job
   const report = (progress: Progress): void =>
     onProgress?.({ ...progress, bytes: before + progress.bytes, totalBytes: before + progress.totalBytes })
@@ -173,7 +175,7 @@ async function copy({ store, native, writer, target, outlet, job }: Work, left: 
         'when undone',
       )
     // Queued in the writer, so that abort() waits for it.
-    return TensorWriter.during(writer, () => (outlet === undefined ? make() : outlet.pass(make, signal)))
+    return TensorWriter.during(writer, () => (direct === undefined ? make() : direct.pass(make, signal)))
   })
 }
 
@@ -218,8 +220,8 @@ async function beginTarget(
   job: JobOptions,
 ): Promise<Work> {
   const writer = await TensorWriter.make(await begin(), writeRequest(given), job.signal, remote)
-  const parts = TensorWriter.partsOf(writer)
-  return { store, native, writer, target: parts.native, outlet: parts.outlet, job }
+  const { native: target, ...streams } = TensorWriter.partsOf(writer)
+  return { store, native, writer, target, ...streams, job }
 }
 
 /** Begins a file with the attributes of a conversion, in memory, and passes its writer to `use`. */

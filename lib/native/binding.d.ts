@@ -1181,6 +1181,8 @@ export interface WriteFormatInfo {
   /** How files describe a model, if they are models that programs run by their metadata. */
   model?: ModelInfo
   generator: boolean
+  /** Whether bytes can be written in order, as the tensors arrive: not if the index comes first. */
+  streams: boolean
   /** Whether packed types fill up their last byte. */
   padsPacked: boolean
 }

@@ -73,6 +73,8 @@ export interface Writing {
   /** How files describe a model, if they are models that programs run by their metadata. */
   readonly model?: ModelInfo
   readonly generator: boolean
+  /** Whether bytes can be written in order, as the tensors arrive: not if the index comes first. */
+  readonly streams: boolean
   /** Whether packed dtypes are padded to a whole byte. */
   readonly padsPacked: boolean
 }

@@ -41,6 +41,7 @@ import { type LinkInput, Links, validateLink } from './link.js'
 import { CREATE_OPTIONS, type CreateOptions, withFormat, writeRequest } from './options.js'
 import { Outlet } from './outlet.js'
 import { Packets } from './packet.js'
+import { Spool } from './spool.js'
 import { validateTarget } from './target.js'
 import { tensorStream } from './tensor-stream.js'
 
@@ -64,6 +65,8 @@ interface Internals {
   readonly maxShard?: number | undefined
   readonly digest?: string | undefined
   readonly signal?: AbortSignal | undefined
+  /** Where the file is written before it goes to a stream. */
+  readonly spool?: Spool | undefined
 }
 
 /** A file that is being written. It appears at its path with `finish()`. Calls may overlap; they run in order. */
@@ -73,6 +76,9 @@ export class TensorWriter {
   readonly #native: NativeWriter
   readonly #control: NativeControl
   readonly #outlet: Outlet | undefined
+  readonly #spool: Spool | undefined
+  /** The stream, if bytes go to it as they are written. */
+  readonly #direct: Outlet | undefined
   readonly #writeFormat: string
   /** Undefined for a version that is only edited. */
   readonly #writing: Writing | undefined
@@ -98,12 +104,14 @@ export class TensorWriter {
   protected constructor({ target, native, control, ...how }: Internals) {
     this.path = typeof target === 'string' ? target : undefined
     this.#outlet = typeof target === 'string' ? undefined : target
+    this.#spool = how.spool
+    this.#direct = how.spool === undefined ? this.#outlet : undefined
     this.#native = native
     this.#control = control
     this.#writeFormat = how.writeFormat
     this.#writing = writingOfId(how.writeFormat)
     this.#compresses = how.level !== undefined
-    this.#atOnce = this.#outlet === undefined && (how.level === undefined || how.maxShard === undefined)
+    this.#atOnce = this.#direct === undefined && (how.level === undefined || how.maxShard === undefined)
     this.#signal = how.signal
     this.#packets = new Packets(native)
     this.#links = new Links(this.path, how.digest)
@@ -125,9 +133,9 @@ export class TensorWriter {
     return writer.#calls.turn(work)
   }
 
-  /** @internal The native writer and the stream, for work that bypasses this class. */
-  static partsOf(writer: TensorWriter): { native: NativeWriter; outlet: Outlet | undefined } {
-    return { native: writer.#native, outlet: writer.#outlet }
+  /** @internal The native writer, the stream, and the stream if bytes go to it as they are written: for work that bypasses this class. */
+  static partsOf(writer: TensorWriter) {
+    return { native: writer.#native, outlet: writer.#outlet, direct: writer.#direct }
   }
 
   /** @internal The path or URL that opens what was written; undefined for a stream. */
@@ -148,14 +156,17 @@ export class TensorWriter {
     signal?: AbortSignal,
     remote?: RemoteRequest,
   ): Promise<TensorWriter> {
-    const path = typeof target === 'string' ? target : undefined
     const { writeFormat, level, digest, maxShard } = request
+    let spool: Spool | undefined
     try {
+      if (typeof target !== 'string') spool = await spoolFor(request)
+      const path = typeof target === 'string' ? target : spool?.path
       const begin = (control: NativeControl) => binding.createWriter(path, request, control, remote)
       const begun = await TensorWriter.begin(path, signal, begin)
-      return new TensorWriter({ target, ...begun, writeFormat, level, digest, maxShard, signal })
+      return new TensorWriter({ target, ...begun, writeFormat, level, digest, maxShard, signal, spool })
     } catch (thrown) {
       if (target instanceof Outlet) target.release()
+      await spool?.remove()
       throw thrown
     }
   }
@@ -280,10 +291,10 @@ export class TensorWriter {
 
   /** Flushes pending bytes if there are enough. */
   async #pass(pending: number): Promise<void> {
-    if (this.#outlet === undefined) {
+    if (this.#direct === undefined) {
       if (pending >= FULL) await this.#native.flush(this.#control)
     } else if (pending >= STREAMED) {
-      await this.#outlet.write(new Uint8Array(toBufferSync(this.#native.take())))
+      await this.#direct.write(new Uint8Array(toBufferSync(this.#native.take())))
     }
   }
 
@@ -293,6 +304,7 @@ export class TensorWriter {
     forgetUnfinished(this.#unfinished)
     this.#outlet?.destroy()
     await this.#native.abort()
+    await this.#spool?.remove()
   }
 
   async #write({ parts: given, ...tensor }: Composed): Promise<void> {
@@ -502,8 +514,10 @@ export class TensorWriter {
         emitWarnings(warnings)
         if (name !== undefined && this.path !== undefined) this.#entry = beside(this.path, name)
         if (this.#outlet === undefined) return
-        await this.#outlet.write(new Uint8Array(toBufferSync(rest)))
+        if (this.#spool === undefined) await this.#outlet.write(new Uint8Array(toBufferSync(rest)))
+        else await this.#spool.copyTo(this.#outlet, this.#signal)
         await this.#outlet.end()
+        await this.#spool?.remove()
       } catch (thrown) {
         await this.#fail(thrown)
         throw thrown
@@ -522,6 +536,7 @@ export class TensorWriter {
     await this.#next(async () => {
       this.#end()
       await this.#native.abort()
+      await this.#spool?.remove()
     })
   }
 
@@ -547,6 +562,13 @@ export class TensorWriter {
   }
 }
 
+/** The temporary file of what cannot be written to a stream in order: an index before the data, and the canonical form, which orders it. */
+async function spoolFor({ writeFormat, canonical, maxShard }: WriteRequest): Promise<Spool | undefined> {
+  // The core rejects several files for a stream.
+  const isDirect = (writingOfId(writeFormat)?.streams !== false && !canonical) || maxShard !== undefined
+  return isDirect ? undefined : Spool.create()
+}
+
 /** The path or URL of a file in the folder of another one. */
 function beside(path: string, name: string): string {
   const end = process.platform === 'win32' ? path.replaceAll('\\', '/').lastIndexOf('/') : path.lastIndexOf('/')
@@ -567,8 +589,9 @@ function detached(): ZTensorError {
 
 /**
  * Creates a writer. The target is a path, an `s3:`, `gs:` or `az:` URL, or a stream. A file or object appears at its path or URL
- * atomically, with `finish()`. A Node Writable, a pipe or a character device gets the same bytes as a stream; formats whose index comes
- * first (safetensors, BTF) cannot be streamed. For a pipe, `create` waits until it has a reader.
+ * atomically, with `finish()`. A Node Writable, a pipe or a character device gets the same bytes as a stream. For formats whose index comes
+ * first (all but zTensor) and for canonical zTensor 2, they are written to a temporary file before, and go to the stream with `finish()`. For
+ * a pipe, `create` waits until it has a reader.
  *
  * @example
  * const writer = await create('model.zt')
