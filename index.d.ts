@@ -2440,3 +2440,7 @@ export {
 };
 
 export {};
+
+/** All exports of the package, for `import ztensor from 'ztensor'`. */
+declare const ztensor: typeof import("./index.js");
+export default ztensor;
