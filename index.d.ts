@@ -165,6 +165,10 @@ export type Filter<T> = string | readonly string[] | ((tensor: T) => boolean);
 export type Format = "zt" | "safetensors" | "btf" | "gguf" | "npy" | "npz" | "onnx" | "pytorch" | "hdf5" | "keras" | "tensorflow" | "flax" | "paddle" | "arrow" | "tflite" | "openvino";
 type WritableFormat = "zt" | "safetensors" | "btf" | "gguf" | "npy" | "npz";
 type WritableVersion = "0.1" | "1.0" | "1.2" | "2";
+/** The mixtures of types that tensors of a model are quantized to, as in `llama-quantize`. */
+export type Mixture = "f32" | "f16" | "q4_0" | "q4_1" | "q8_0" | "q5_0" | "q5_1" | "q2_k" | "q3_k_s" | "q3_k_m" | "q3_k_l" | "q4_k_s" | "q4_k_m" | "q5_k_s" | "q5_k_m" | "q6_k" | "iq2_xxs" | "iq2_xs" | "q2_k_s" | "iq3_xs" | "iq3_xxs" | "iq1_s" | "iq4_nl" | "iq3_s" | "iq3_m" | "iq2_s" | "iq2_m" | "iq4_xs" | "iq1_m" | "bf16" | "tq1_0" | "tq2_0" | "mxfp4_moe";
+/** The block types that tensors are quantized to. */
+export type BlockType = "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q8_0" | "q2_k" | "q3_k" | "q4_k" | "q5_k" | "q6_k" | "q8_k" | "iq4_nl" | "iq4_xs" | "iq2_xxs" | "iq2_xs" | "iq2_s" | "iq3_xxs" | "iq3_s" | "iq1_s" | "iq1_m" | "tq1_0" | "tq2_0" | "mxfp4" | "nvfp4";
 /** A problem of a file that does not prevent reading it. */
 export interface Warning {
 	/** The stable code: `ZT_WARN_UNALIGNED`, `ZT_WARN_NEWER_VERSION`, `ZT_WARN_UNKNOWN_LAYOUT`, … */
@@ -1477,7 +1481,7 @@ interface AddDenseOptions extends AddOptions {
 	 * Quantizes the elements to a ggml block type (`'q4_k'`, `'q8_0'`, …), bit for bit as llama.cpp does. The last dimension must be whole
 	 * blocks: of 256 elements for `q2_k` to `q6_k`, of 32 for most others. For GGUF and zTensor, which store the layout `gguf.<type>/1`.
 	 */
-	readonly type?: string | undefined;
+	readonly type?: BlockType | (string & {}) | undefined;
 }
 interface LinkInput {
 	/** An open zTensor 2 file, which must stay open until the link is made. */
@@ -1708,6 +1712,8 @@ export type CastRules = {
 export type Renaming = {
 	readonly [from: string]: string;
 } | ((name: string) => string);
+/** A type of a rule of `quantize`. */
+export type QuantizedType = BlockType | "f32" | "f16" | "bf16";
 /** How to convert a file. Its attributes and generator are copied unless you set others. */
 export interface ConvertOptions extends Omit<CreateOptions, "attributes">, JobOptions {
 	/**
@@ -1734,7 +1740,7 @@ export interface ConvertOptions extends Omit<CreateOptions, "attributes">, JobOp
 	 * these. A mixture orders the tensors as llama.cpp does. NaN, infinities, and numbers that are too large for the scale of their block are
 	 * an error (`ZT_BAD_DTYPE`), as they are for `llama-quantize`.
 	 */
-	quantize?: string | Readonly<Record<string, string>> | undefined;
+	quantize?: Mixture | (string & {}) | Readonly<Record<string, QuantizedType | (string & {})>> | undefined;
 	/**
 	 * The importance matrix that weighs errors while quantizing: the path of a file by `llama-imatrix`, as GGUF or in its older format.
 	 * `iq1_s` to `iq3_xxs`, and the mixture `q2_k_s`, need one with weights for each tensor, but not for embeddings and the output.

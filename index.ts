@@ -31,7 +31,7 @@ export { toFloat32, type WidenOptions } from './lib/read/widen.js'
 
 // Write, append to and edit files.
 export { type AppendOptions, append, type CompactResult, compact, TensorEditor } from './lib/write/append.js'
-export type { ConvertOptions, ConvertPlan, ConvertResult, PlannedTensor } from './lib/convert/options.js'
+export type { ConvertOptions, ConvertPlan, ConvertResult, PlannedTensor, QuantizedType } from './lib/convert/options.js'
 export type { EditMetadataOptions, EditMetadataResult, TypedValue } from './lib/write/edit-metadata.js'
 export type { AddOptions, CooInput, CsrInput, ObjectInput, TensorInput } from './lib/write/input.js'
 export type { CreateOptions } from './lib/write/options.js'
@@ -63,7 +63,7 @@ export type { AttributeChanges, AttributeInput, Attributes, AttributeValue } fro
 export type { CastRule, CastRules, DTypeGroup } from './lib/values/cast.js'
 export type { ArrayOf, DType, OwnArrayOf, TypedArray } from './lib/values/dtype.js'
 export type { Filter } from './lib/values/filter.js'
-export type { Format } from './lib/values/format-table.js'
+export type { BlockType, Format, Mixture } from './lib/values/format-table.js'
 export { globMatcher } from './lib/values/glob.js'
 export type { ModelSummary } from './lib/values/model.js'
 export type { Renaming } from './lib/values/rename.js'
