@@ -65,6 +65,13 @@ export interface Progress {
 	readonly tensors: number;
 	/** Tensors to process. */
 	readonly totalTensors: number;
+	/** Bytes per second since the call began; undefined before the first bytes. */
+	readonly bytesPerSecond: number | undefined;
+	/**
+	 * Estimate of the remaining milliseconds at this rate; 0 at the end. Undefined during the first 2 seconds and the first 2 % of the
+	 * bytes, which may come from a cache or wait for a server.
+	 */
+	readonly remainingMs: number | undefined;
 }
 /** The options of every long-running call. */
 export interface JobOptions {
@@ -178,6 +185,49 @@ export interface Warning {
 	readonly component?: string;
 	/** The path of the file, if several files were opened as one. */
 	readonly path?: string;
+}
+interface Message {
+	/** The path or URL, without query and credentials. Undefined for a list of files, memory and a ByteSource. */
+	readonly source: string | undefined;
+	/** The format; undefined if the file could not be opened. */
+	readonly format: string | undefined;
+	/** Duration of the call. */
+	readonly milliseconds: number;
+}
+/** The message of `ztensor:open`: a file was opened, or could not be opened. */
+export interface OpenMessage extends Message {
+	/** Size of the file, or of all files together; 0 if it could not be opened. */
+	readonly bytes: number;
+	/** Number of tensors; 0 if it could not be opened. */
+	readonly tensors: number;
+	/** The error that the call threw. */
+	readonly error: unknown;
+}
+/** The message of `ztensor:read`: a call that reads tensors has ended. */
+export interface ReadMessage extends Message {
+	/** The call. `stream` is `createReadStream`, from its creation until it closes. */
+	readonly call: "load" | "take" | "stream" | "prefetch" | "verify" | "stats" | "compare";
+	/** Bytes of the result for `load`, `take` and `stream`; otherwise stored bytes of the tensors, of `compare` those of the first one. 0 if the call failed. */
+	readonly bytes: number;
+	/** The error that the call threw. */
+	readonly error: unknown;
+}
+/** The message of `ztensor:remote`: a call on a remote file has ended. */
+export interface RemoteMessage extends Message {
+	readonly call: "open" | ReadMessage["call"];
+	/** Bytes as in `ztensor:read`; 0 for `open`. */
+	readonly bytes: number;
+	/** Whether all data was in the cache when the call began. False for `open`. */
+	readonly cached: boolean;
+	/** The error that the call threw. */
+	readonly error: unknown;
+}
+/** The message of `ztensor:close`: a file was closed. */
+export interface CloseMessage extends Message {
+	/** Size of the file, or of all files together. */
+	readonly bytes: number;
+	/** Number of calls that were stopped. 0 after a drain. */
+	readonly stopped: number;
 }
 /** Why data is a copy instead of an alias of the file. */
 export type CopyReason = 
@@ -993,6 +1043,13 @@ export interface LoadFileOptions extends TensorSelection, JobOptions {
 }
 interface EvictOptions extends TensorSelection {
 }
+/** How to close a file. */
+export interface CloseOptions {
+	/** Let running calls end first. */
+	readonly drain?: boolean | undefined;
+	/** Stops waiting: the rest is stopped, as by `close()`. Only with `drain`. */
+	readonly signal?: AbortSignal | undefined;
+}
 /** How to prefetch. */
 export interface PrefetchOptions extends TensorSelection, JobOptions {
 	/** Bytes to read concurrently: 64 MiB by default. */
@@ -1040,6 +1097,7 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	get warnings(): readonly Warning[];
 	/** The files that hold the tensors: one, or several if several files were opened as one. */
 	get files(): readonly FilePart[];
+	/** Whether the file takes no new calls, because `close()` was called. */
 	get closed(): boolean;
 	/**
 	 * Returns the tensor called `name`. With `dtype`, also checks its dtype.
@@ -1156,9 +1214,28 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	/**
 	 * Closes the file: its views become empty, running calls reject with ZT_CLOSED, and the file is unmapped. First wait for other
 	 * native code that still reads a view, such as a compression or a write: it would read zeros. A second call has no effect.
+	 *
+	 * With `{ drain: true }` it lets running calls end first, like `close()` of an HTTP server. New calls and new views fail with
+	 * ZT_CLOSED immediately; names, shapes and attributes can be read until the end. The promise resolves when no call is left and the file
+	 * is unmapped. A stream of `createReadStream()` is a running call until it ends or is destroyed. `close()` during a drain stops the
+	 * rest, and so does an abort of `signal`.
+	 *
+	 * @example
+	 * const old = model
+	 * model = await open('model.safetensors') // the new file
+	 * await old.close({ drain: true })
+	 *
+	 * @throws TypeError ZT_INVALID_ARG; the signal's reason, after the rest was stopped and the file was closed
 	 */
-	close(): void;
+	close(options: CloseOptions & {
+		readonly drain: true;
+	}): Promise<void>;
+	close(options?: CloseOptions & {
+		readonly drain?: false | undefined;
+	}): void;
+	/** Closes the file immediately. */
 	[Symbol.dispose](): void;
+	/** Closes the file after its running calls: `close({ drain: true })`. */
 	[Symbol.asyncDispose](): Promise<void>;
 	get [Symbol.toStringTag](): string;
 	/** Reads no data. */
@@ -1925,6 +2002,14 @@ export type Tensors = Readonly<Record<string, AnyInput>> | Iterable<readonly [
 	name: string,
 	tensor: AnyInput
 ]>;
+/** How to write a file. */
+export interface SaveFileOptions extends CreateOptions {
+	/**
+	 * Called after a tensor was written, about every 100 ms, and once at the end. The totals of an iterator are those of the tensors that it
+	 * has returned so far.
+	 */
+	onProgress?: JobOptions["onProgress"];
+}
 /**
  * Writes tensors to a file in one call. The file appears atomically, and replaces an existing file unless `overwrite` is false.
  *
@@ -1935,7 +2020,7 @@ export type Tensors = Readonly<Record<string, AnyInput>> | Iterable<readonly [
  * format cannot represent, ZT_LIMIT, ZT_IO, and for tensors of an open file the errors of its `load`; TypeError and RangeError
  * ZT_INVALID_ARG; the signal's reason
  */
-export declare function saveFile(path: string | URL, tensors: Tensors, options?: CreateOptions): Promise<void>;
+export declare function saveFile(path: string | URL, tensors: Tensors, options?: SaveFileOptions): Promise<void>;
 /** The tolerance: elements are equal if `|a - b| <= atol + rtol * max(|a|, |b|)`. */
 export interface CompareOptions extends JobOptions {
 	/** Absolute tolerance: 0 by default. */
