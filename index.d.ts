@@ -65,6 +65,13 @@ export interface Progress {
 	readonly tensors: number;
 	/** Tensors to process. */
 	readonly totalTensors: number;
+	/** Bytes per second since the call began; undefined before the first bytes. */
+	readonly bytesPerSecond: number | undefined;
+	/**
+	 * Estimate of the remaining milliseconds at this rate; 0 at the end. Undefined during the first 2 seconds and the first 2 % of the
+	 * bytes, which may come from a cache or wait for a server.
+	 */
+	readonly remainingMs: number | undefined;
 }
 /** The options of every long-running call. */
 export interface JobOptions {
@@ -165,6 +172,10 @@ export type Filter<T> = string | readonly string[] | ((tensor: T) => boolean);
 export type Format = "zt" | "safetensors" | "btf" | "gguf" | "npy" | "npz" | "onnx" | "pytorch" | "hdf5" | "keras" | "tensorflow" | "flax" | "paddle" | "arrow" | "tflite" | "openvino";
 type WritableFormat = "zt" | "safetensors" | "btf" | "gguf" | "npy" | "npz";
 type WritableVersion = "0.1" | "1.0" | "1.2" | "2";
+/** The mixtures of types that tensors of a model are quantized to, as in `llama-quantize`. */
+export type Mixture = "f32" | "f16" | "q4_0" | "q4_1" | "q8_0" | "q5_0" | "q5_1" | "q2_k" | "q3_k_s" | "q3_k_m" | "q3_k_l" | "q4_k_s" | "q4_k_m" | "q5_k_s" | "q5_k_m" | "q6_k" | "iq2_xxs" | "iq2_xs" | "q2_k_s" | "iq3_xs" | "iq3_xxs" | "iq1_s" | "iq4_nl" | "iq3_s" | "iq3_m" | "iq2_s" | "iq2_m" | "iq4_xs" | "iq1_m" | "bf16" | "tq1_0" | "tq2_0" | "mxfp4_moe";
+/** The block types that tensors are quantized to. */
+export type BlockType = "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q8_0" | "q2_k" | "q3_k" | "q4_k" | "q5_k" | "q6_k" | "q8_k" | "iq4_nl" | "iq4_xs" | "iq2_xxs" | "iq2_xs" | "iq2_s" | "iq3_xxs" | "iq3_s" | "iq1_s" | "iq1_m" | "tq1_0" | "tq2_0" | "mxfp4" | "nvfp4";
 /** A problem of a file that does not prevent reading it. */
 export interface Warning {
 	/** The stable code: `ZT_WARN_UNALIGNED`, `ZT_WARN_NEWER_VERSION`, `ZT_WARN_UNKNOWN_LAYOUT`, … */
@@ -174,6 +185,49 @@ export interface Warning {
 	readonly component?: string;
 	/** The path of the file, if several files were opened as one. */
 	readonly path?: string;
+}
+interface Message {
+	/** The path or URL, without query and credentials. Undefined for a list of files, memory and a ByteSource. */
+	readonly source: string | undefined;
+	/** The format; undefined if the file could not be opened. */
+	readonly format: string | undefined;
+	/** Duration of the call. */
+	readonly milliseconds: number;
+}
+/** The message of `ztensor:open`: a file was opened, or could not be opened. */
+export interface OpenMessage extends Message {
+	/** Size of the file, or of all files together; 0 if it could not be opened. */
+	readonly bytes: number;
+	/** Number of tensors; 0 if it could not be opened. */
+	readonly tensors: number;
+	/** The error that the call threw. */
+	readonly error: unknown;
+}
+/** The message of `ztensor:read`: a call that reads tensors has ended. */
+export interface ReadMessage extends Message {
+	/** The call. `stream` is `createReadStream`, from its creation until it closes. */
+	readonly call: "load" | "take" | "stream" | "prefetch" | "verify" | "stats" | "compare";
+	/** Bytes of the result for `load`, `take` and `stream`; otherwise stored bytes of the tensors, of `compare` those of the first one. 0 if the call failed. */
+	readonly bytes: number;
+	/** The error that the call threw. */
+	readonly error: unknown;
+}
+/** The message of `ztensor:remote`: a call on a remote file has ended. */
+export interface RemoteMessage extends Message {
+	readonly call: "open" | ReadMessage["call"];
+	/** Bytes as in `ztensor:read`; 0 for `open`. */
+	readonly bytes: number;
+	/** Whether all data was in the cache when the call began. False for `open`. */
+	readonly cached: boolean;
+	/** The error that the call threw. */
+	readonly error: unknown;
+}
+/** The message of `ztensor:close`: a file was closed. */
+export interface CloseMessage extends Message {
+	/** Size of the file, or of all files together. */
+	readonly bytes: number;
+	/** Number of calls that were stopped. 0 after a drain. */
+	readonly stopped: number;
 }
 /** Why data is a copy instead of an alias of the file. */
 export type CopyReason = 
@@ -989,6 +1043,13 @@ export interface LoadFileOptions extends TensorSelection, JobOptions {
 }
 interface EvictOptions extends TensorSelection {
 }
+/** How to close a file. */
+export interface CloseOptions {
+	/** Let running calls end first. */
+	readonly drain?: boolean | undefined;
+	/** Stops waiting: the rest is stopped, as by `close()`. Only with `drain`. */
+	readonly signal?: AbortSignal | undefined;
+}
 /** How to prefetch. */
 export interface PrefetchOptions extends TensorSelection, JobOptions {
 	/** Bytes to read concurrently: 64 MiB by default. */
@@ -1036,6 +1097,7 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	get warnings(): readonly Warning[];
 	/** The files that hold the tensors: one, or several if several files were opened as one. */
 	get files(): readonly FilePart[];
+	/** Whether the file takes no new calls, because `close()` was called. */
 	get closed(): boolean;
 	/**
 	 * Returns the tensor called `name`. With `dtype`, also checks its dtype.
@@ -1152,9 +1214,28 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	/**
 	 * Closes the file: its views become empty, running calls reject with ZT_CLOSED, and the file is unmapped. First wait for other
 	 * native code that still reads a view, such as a compression or a write: it would read zeros. A second call has no effect.
+	 *
+	 * With `{ drain: true }` it lets running calls end first, like `close()` of an HTTP server. New calls and new views fail with
+	 * ZT_CLOSED immediately; names, shapes and attributes can be read until the end. The promise resolves when no call is left and the file
+	 * is unmapped. A stream of `createReadStream()` is a running call until it ends or is destroyed. `close()` during a drain stops the
+	 * rest, and so does an abort of `signal`.
+	 *
+	 * @example
+	 * const old = model
+	 * model = await open('model.safetensors') // the new file
+	 * await old.close({ drain: true })
+	 *
+	 * @throws TypeError ZT_INVALID_ARG; the signal's reason, after the rest was stopped and the file was closed
 	 */
-	close(): void;
+	close(options: CloseOptions & {
+		readonly drain: true;
+	}): Promise<void>;
+	close(options?: CloseOptions & {
+		readonly drain?: false | undefined;
+	}): void;
+	/** Closes the file immediately. */
 	[Symbol.dispose](): void;
+	/** Closes the file after its running calls: `close({ drain: true })`. */
 	[Symbol.asyncDispose](): Promise<void>;
 	get [Symbol.toStringTag](): string;
 	/** Reads no data. */
@@ -1477,7 +1558,7 @@ interface AddDenseOptions extends AddOptions {
 	 * Quantizes the elements to a ggml block type (`'q4_k'`, `'q8_0'`, …), bit for bit as llama.cpp does. The last dimension must be whole
 	 * blocks: of 256 elements for `q2_k` to `q6_k`, of 32 for most others. For GGUF and zTensor, which store the layout `gguf.<type>/1`.
 	 */
-	readonly type?: string | undefined;
+	readonly type?: BlockType | (string & {}) | undefined;
 }
 interface LinkInput {
 	/** An open zTensor 2 file, which must stay open until the link is made. */
@@ -1709,6 +1790,8 @@ export type CastRules = {
 export type Renaming = {
 	readonly [from: string]: string;
 } | ((name: string) => string);
+/** A type of a rule of `quantize`. */
+export type QuantizedType = BlockType | "f32" | "f16" | "bf16";
 /** How to convert a file. Its attributes and generator are copied unless you set others. */
 export interface ConvertOptions extends Omit<CreateOptions, "attributes">, JobOptions {
 	/**
@@ -1735,7 +1818,7 @@ export interface ConvertOptions extends Omit<CreateOptions, "attributes">, JobOp
 	 * these. A mixture orders the tensors as llama.cpp does. NaN, infinities, and numbers that are too large for the scale of their block are
 	 * an error (`ZT_BAD_DTYPE`), as they are for `llama-quantize`.
 	 */
-	quantize?: string | Readonly<Record<string, string>> | undefined;
+	quantize?: Mixture | (string & {}) | Readonly<Record<string, QuantizedType | (string & {})>> | undefined;
 	/**
 	 * The importance matrix that weighs errors while quantizing: the path of a file by `llama-imatrix`, as GGUF or in its older format.
 	 * `iq1_s` to `iq3_xxs`, and the mixture `q2_k_s`, need one with weights for each tensor, but not for embeddings and the output.
@@ -1920,6 +2003,14 @@ export type Tensors = Readonly<Record<string, AnyInput>> | Iterable<readonly [
 	name: string,
 	tensor: AnyInput
 ]>;
+/** How to write a file. */
+export interface SaveFileOptions extends CreateOptions {
+	/**
+	 * Called after a tensor was written, about every 100 ms, and once at the end. The totals of an iterator are those of the tensors that it
+	 * has returned so far.
+	 */
+	onProgress?: JobOptions["onProgress"];
+}
 /**
  * Writes tensors to a file in one call. The file appears atomically, and replaces an existing file unless `overwrite` is false.
  *
@@ -1930,7 +2021,7 @@ export type Tensors = Readonly<Record<string, AnyInput>> | Iterable<readonly [
  * format cannot represent, ZT_LIMIT, ZT_IO, and for tensors of an open file the errors of its `load`; TypeError and RangeError
  * ZT_INVALID_ARG; the signal's reason
  */
-export declare function saveFile(path: string | URL, tensors: Tensors, options?: CreateOptions): Promise<void>;
+export declare function saveFile(path: string | URL, tensors: Tensors, options?: SaveFileOptions): Promise<void>;
 /** The tolerance: elements are equal if `|a - b| <= atol + rtol * max(|a|, |b|)`. */
 export interface CompareOptions extends JobOptions {
 	/** Absolute tolerance: 0 by default. */
@@ -2441,3 +2532,7 @@ export {
 };
 
 export {};
+
+/** All exports of the package, for `import ztensor from 'ztensor'`. */
+declare const ztensor: typeof import("./index.js");
+export default ztensor;

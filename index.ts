@@ -3,7 +3,7 @@
 // Open files, load and slice tensors.
 export type { ByteSource } from './lib/read/byte-source.js'
 export { Component } from './lib/read/component.js'
-export { type LoadFileOptions, type PrefetchOptions, TensorFile } from './lib/read/file.js'
+export { type CloseOptions, type LoadFileOptions, type PrefetchOptions, TensorFile } from './lib/read/file.js'
 export { type LoadWholeOptions, loadFile } from './lib/read/load-file.js'
 export { type AnyLoadedTensor, type Loaded, LoadedObject, LoadedTensor } from './lib/read/loaded.js'
 export type { IntegerDType, LoadDType } from './lib/read/narrow.js'
@@ -31,11 +31,11 @@ export { toFloat32, type WidenOptions } from './lib/read/widen.js'
 
 // Write, append to and edit files.
 export { type AppendOptions, append, type CompactResult, compact, TensorEditor } from './lib/write/append.js'
-export type { ConvertOptions, ConvertPlan, ConvertResult, PlannedTensor } from './lib/convert/options.js'
+export type { ConvertOptions, ConvertPlan, ConvertResult, PlannedTensor, QuantizedType } from './lib/convert/options.js'
 export type { EditMetadataOptions, EditMetadataResult, TypedValue } from './lib/write/edit-metadata.js'
 export type { AddOptions, CooInput, CsrInput, ObjectInput, TensorInput } from './lib/write/input.js'
 export type { CreateOptions } from './lib/write/options.js'
-export { type AnyInput, saveFile, type Tensors } from './lib/write/save-file.js'
+export { type AnyInput, type SaveFileOptions, saveFile, type Tensors } from './lib/write/save-file.js'
 export { create, TensorWriter } from './lib/write/writer.js'
 
 // Convert, compare, edit, report, and divide jobs: their code is loaded at the first call.
@@ -63,7 +63,7 @@ export type { AttributeChanges, AttributeInput, Attributes, AttributeValue } fro
 export type { CastRule, CastRules, DTypeGroup } from './lib/values/cast.js'
 export type { ArrayOf, DType, OwnArrayOf, TypedArray } from './lib/values/dtype.js'
 export type { Filter } from './lib/values/filter.js'
-export type { Format } from './lib/values/format-table.js'
+export type { BlockType, Format, Mixture } from './lib/values/format-table.js'
 export { globMatcher } from './lib/values/glob.js'
 export type { ModelSummary } from './lib/values/model.js'
 export type { Renaming } from './lib/values/rename.js'
@@ -72,3 +72,6 @@ export type { Warning } from './lib/values/warning.js'
 // Errors, progress and cancellation.
 export { type ErrorCode, type OptionHint, ZTensorError } from './lib/native/errors.js'
 export type { JobOptions, Progress } from './lib/native/job.js'
+
+// Messages of node:diagnostics_channel.
+export type { CloseMessage, OpenMessage, ReadMessage, RemoteMessage } from './lib/native/channels.js'

@@ -1,7 +1,11 @@
 // A progress bar on standard error, if it is a terminal.
 import type { Progress } from '../index.js'
+
 import { showBytes } from './quantity.js'
 import { printable, shorten } from './text.js'
+
+/** The bar measures its own rate, because some commands add up the progress of several calls. */
+export type Counts = Omit<Progress, 'bytesPerSecond' | 'remainingMs'>
 
 export interface ProgressOptions {
   /** Show no progress. */
@@ -10,7 +14,7 @@ export interface ProgressOptions {
 
 export interface ProgressListener {
   /** Options for the call; empty without a terminal. */
-  listen: { onProgress?: (progress: Progress) => void }
+  listen: { onProgress?: (counts: Counts) => void }
   /** Removes the bar and restores the cursor. */
   stop(): void
 }
@@ -28,7 +32,7 @@ export function showSeconds(seconds: number): string {
 }
 
 /** The text for the remaining time after `seconds`; empty before an estimate is possible, and at the end. */
-export function showRemaining({ bytes, totalBytes }: Progress, seconds: number): string {
+export function showRemaining({ bytes, totalBytes }: Counts, seconds: number): string {
   if (totalBytes === 0 || bytes >= totalBytes) return ''
   const share = bytes / totalBytes
   if (seconds < ESTIMATED_AFTER.seconds || share < ESTIMATED_AFTER.share) return ''

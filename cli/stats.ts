@@ -7,7 +7,7 @@ import { errorCode, NothingMatches, UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
 import { jsonFloat, jsonLines } from './json.js'
 import { naturalOrder } from './natural.js'
-import { followProgress, type ProgressOptions } from './progress.js'
+import { type Counts, followProgress, type ProgressOptions } from './progress.js'
 import { showCount, showMeasured } from './quantity.js'
 import { withFile } from './source.js'
 import { printLines } from './stdout.js'
@@ -138,7 +138,7 @@ function chosen(file: TensorFile, names: readonly string[], filter: readonly str
 }
 
 /** Combines the progress of tensors, one after the other. Returns the options for each. */
-function listener(tensors: readonly AnyTensor[], onProgress: StatsOptions['onProgress']) {
+function listener(tensors: readonly AnyTensor[], onProgress: ((counts: Counts) => void) | undefined) {
   const totalBytes = tensors.reduce((sum, { byteLength }) => sum + byteLength, 0)
   const totalTensors = tensors.length
   let [before, count] = [0, 0]

@@ -35,10 +35,12 @@ async function bundlePackage(dist) {
   for (const { path, text } of outputFiles) {
     const { code } = await transform(text, { format: 'cjs', platform: 'node', target: 'node20', charset: 'utf8' })
     // Files of the sources that are required are in dist/ itself.
-    writeFileSync(
-      path,
-      code.replaceAll(/\brequireLater\("(?:\.{1,2}\/)*/g, (call) => `require("${call.includes('./') ? './' : ''}`),
+    const own = code.replaceAll(
+      /\brequireLater\("(?:\.{1,2}\/)*/g,
+      (call) => `require("${call.includes('./') ? './' : ''}`,
     )
+    // Compilers turn `import ztensor from 'ztensor'` into `require('ztensor').default`. In an ES module Node makes it by itself.
+    writeFileSync(path, basename(path) === 'index.js' ? `${own}module.exports.default = module.exports\n` : own)
   }
 }
 

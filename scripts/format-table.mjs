@@ -7,9 +7,11 @@ import { join } from 'node:path'
 import { root } from './command.mjs'
 import { binaryOf, hostPlatform } from './platform.mjs'
 
-const formats = createRequire(import.meta.url)(join(root, binaryOf(hostPlatform))).formats()
+const addon = createRequire(import.meta.url)(join(root, binaryOf(hostPlatform)))
+const formats = addon.formats()
 const writable = formats.filter(({ writes }) => writes.length > 0)
 const versions = writable.flatMap(({ writes }) => writes).flatMap(({ version }) => version ?? [])
+const mixtures = writable.flatMap(({ writes }) => writes).flatMap(({ model }) => Object.values(model?.mixtures ?? {}))
 const union = (names) => [...names].map((name) => JSON.stringify(name)).join(' | ')
 
 const text = `// The addon's table of formats (src/formats.rs), by \`npm run formats\`. Not edited by hand.
@@ -23,6 +25,12 @@ export type WritableFormat = ${union(writable.map(({ name }) => name))}
 
 /** The versions that can be written. */
 export type WritableVersion = ${union(versions)}
+
+/** The mixtures of types that tensors of a model are quantized to, as in \`llama-quantize\`. */
+export type Mixture = ${union(mixtures.map((mixture) => mixture.toLowerCase()))}
+
+/** The block types that tensors are quantized to. */
+export type BlockType = ${union(addon.blockTypes())}
 
 export const FORMATS: readonly FormatInfo[] = ${JSON.stringify(formats)}
 `

@@ -21,9 +21,16 @@ const [bundle] = generateDtsBundle(
 // URL, AbortSignal and Symbol.dispose are Node's: since TypeScript 6 a consumer sees them only if it refers to them.
 const reference = '/// <reference types="node" />\n'
 
+// The build adds the default export, too (`bundle.mjs`, `build.mjs`).
+const all = `
+/** All exports of the package, for \`import ztensor from 'ztensor'\`. */
+declare const ztensor: typeof import("./index.js");
+export default ztensor;
+`
+
 const outputs = {
-  'index.d.ts': `${banner}\n${bundle.includes(reference) ? '' : `${reference}\n`}${bundle}`,
-  'index.d.mts': `${banner}\nexport * from './index.js'\n`,
+  'index.d.ts': `${banner}\n${bundle.includes(reference) ? '' : `${reference}\n`}${bundle}${all}`,
+  'index.d.mts': `${banner}\nexport * from './index.js'\nexport { default } from './index.js'\n`,
 }
 
 function committed(name) {

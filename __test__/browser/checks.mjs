@@ -88,7 +88,9 @@ export const checks = {
       await page.evaluate(() => {
         location.hash = '#map?tensor=model.embed_tokens.weight'
       })
-      await page.waitForFunction(() => document.querySelector('.panel h2')?.innerText.startsWith('model.embed_tokens.weight'))
+      await page.waitForFunction(() =>
+        document.querySelector('.panel h2')?.innerText.startsWith('model.embed_tokens.weight'),
+      )
     })
     await withReport(browser, path('llama.html'), { view: 'values?tensor=no.such' }, async (page) => {
       assert.equal(await page.locator('.panel').count(), 0)

@@ -94,7 +94,13 @@ test('the files of demo are valid, and have the tensors that the guides name', a
   quantized.close()
   const llama = openSync(join(folder, 'tiny-llama.gguf'))
   const { model } = llama.summary()
-  t.like(model, { name: 'Tiny llama', architecture: 'llama', mixture: 'F16', vocabularySize: 259, tiedEmbeddings: true })
+  t.like(model, {
+    name: 'Tiny llama',
+    architecture: 'llama',
+    mixture: 'F16',
+    vocabularySize: 259,
+    tiedEmbeddings: true,
+  })
   llama.close()
   const q4 = join(folder, 'q4.gguf')
   const quantize = await run(['quantize', join(folder, 'tiny-llama.gguf'), q4, 'q4_k_m'])

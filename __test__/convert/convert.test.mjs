@@ -140,7 +140,7 @@ test('an abort leaves the old target unchanged', async (t) => {
   t.is(refused?.code, 'ZT_EXISTS')
   let last
   await convert(source, target, { overwrite: true, onProgress: (progress) => (last = progress) })
-  t.deepEqual(last, { bytes: 8 << 23, totalBytes: 8 << 23, tensors: 8, totalTensors: 8 })
+  t.like(last, { bytes: 8 << 23, totalBytes: 8 << 23, tensors: 8, totalTensors: 8 })
   const file = openSync(target, { verify: true })
   t.is(file.tensor('t7').data[5], 7)
   file.close()

@@ -215,7 +215,7 @@ test('a stopped compaction leaves the file unchanged', async (t) => {
   t.true(stopped)
   let last
   const { byteLength } = await compact(path, { onProgress: (progress) => (last = progress) })
-  t.deepEqual(last, { bytes: 30 * 2 ** 20, totalBytes: 30 * 2 ** 20, tensors: 1, totalTensors: 1 })
+  t.like(last, { bytes: 30 * 2 ** 20, totalBytes: 30 * 2 ** 20, tensors: 1, totalTensors: 1 })
   t.is(statSync(path).size, byteLength)
 })
 

@@ -14,9 +14,8 @@ import { littleEndian } from './bytes.mjs'
 import { unsupported } from './emulator.mjs'
 
 const installed = process.env.ZTENSOR_FIXTURES !== undefined
-const { convert, create, open, openSync, TensorFile, toFloat32, verify, ZTensorError } = await import(
-  installed ? 'ztensor' : '../../dist/index.mjs'
-)
+const exports = await import(installed ? 'ztensor' : '../../dist/index.mjs')
+const { convert, create, open, openSync, TensorFile, toFloat32, verify, ZTensorError } = exports
 const commonJs = installed ? 'ztensor' : fileURLToPath(new URL('../../dist/index.js', import.meta.url))
 
 const fixtures = process.env.ZTENSOR_FIXTURES ?? fileURLToPath(new URL('../fixtures/', import.meta.url))
@@ -111,7 +110,12 @@ const cases = {
     )
     assert.throws(() => openSync(new Uint8Array(64)), { code: 'ZT_BAD_MAGIC' })
     assert.throws(() => openSync(7), { code: 'ZT_INVALID_ARG' })
-    assert.ok(createRequire(import.meta.url)(commonJs).TensorFile === TensorFile)
+    const required = createRequire(import.meta.url)(commonJs)
+    assert.ok(required.TensorFile === TensorFile)
+    // `import ztensor from 'ztensor'`, as an ES module and as compilers turn it into CommonJS.
+    const names = Object.keys(exports).filter((name) => name !== 'default')
+    for (const all of [exports.default, required.default])
+      for (const name of names) assert.ok(all[name] === exports[name], name)
   },
   'a signal stops a load': async () => {
     const file = openSync(ones('signal.safetensors'))

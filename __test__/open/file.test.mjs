@@ -320,9 +320,11 @@ test('import and require return the same classes', (t) => {
       .filter((key) => key !== '__esModule')
       .sort(),
     Object.keys(esm)
-      .filter((key) => key !== 'default' && key !== 'module.exports')
+      .filter((key) => key !== 'module.exports')
       .sort(),
   )
+  t.is(cjs.default, cjs)
+  t.is(esm.default, cjs)
 })
 
 test('errors are Errors, with a name, a stack and enumerable fields', (t) => {

@@ -85,7 +85,7 @@ for (const maxBytes of [undefined, 1, 100_000, 2 ** 40]) {
     const events = []
     await file.prefetch(undefined, { maxBytes, onProgress: (progress) => events.push(progress) })
     const all = WORDS.byteLength + 3
-    t.deepEqual(events.at(-1), { bytes: all, totalBytes: all, tensors: 2, totalTensors: 2 })
+    t.like(events.at(-1), { bytes: all, totalBytes: all, tensors: 2, totalTensors: 2 })
     await file.prefetch(['odd'], { maxBytes })
     await assertSameBytes(t, file)
     file.close()

@@ -1,6 +1,7 @@
 import {
   type AnyLoadedTensor,
   type AnyTensor,
+  type ConvertOptions,
   type CooTensor,
   type CsrTensor,
   diff,
@@ -132,3 +133,7 @@ await saveFile('out.safetensors', {
 await saveFile('out.zt', await loadFile('in.zt', { names: ['x'] }), { version: '2' })
 const difference = await diff(file, 'other.zt', { rtol: 0.1 })
 holds<Equal<typeof difference, FileDiff>>()
+
+// Names of mixtures and block types are completed, and others are allowed: the addon checks them.
+const how: ConvertOptions['quantize'][] = ['q4_k_m', 'q9_x', { '*': 'q6_k' }, { '*': 'q9_x' }]
+holds<Equal<(typeof how)[number], ConvertOptions['quantize']>>()

@@ -6,5 +6,4 @@ equal.holds<equal.Equal<typeof file, ztensor.TensorFile>>()
 const tensor = file.tensor('wte', { dtype: 'uint64' })
 equal.holds<equal.Equal<typeof tensor, ztensor.Tensor<'uint64'>>>()
 equal.holds<equal.Equal<typeof tensor.data, BigUint64Array>>()
-// @ts-expect-error: there is no default export
-ztensor.default
+equal.holds<equal.Equal<typeof ztensor.default.open, typeof ztensor.open>>()

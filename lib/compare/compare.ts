@@ -1,5 +1,5 @@
 import { invalid, publicError, rethrowNative, ZTensorError } from '../native/errors.js'
-import { type JobOptions, run } from '../native/job.js'
+import { type JobOptions, run, type ValidJob } from '../native/job.js'
 import { binding, type NativeComparison } from '../native/native.js'
 import { Component } from '../read/component.js'
 import type { Store, TensorRef } from '../read/store.js'
@@ -89,7 +89,7 @@ interface Pairs {
 }
 
 /** Compares all pairs. Each result is a comparison or an error. */
-async function compareAll(pairs: Pairs, job: JobOptions, stages: Stages = []): Promise<NativeComparison[]> {
+async function compareAll(pairs: Pairs, job: ValidJob, stages: Stages = []): Promise<NativeComparison[]> {
   const { a, b, request } = pairs
   const refs = Int32Array.from(pairs.refs)
   return await run([a, b], job, (control) =>
@@ -176,7 +176,7 @@ function compareTogether(pairs: Pairs, signal: AbortSignal | undefined): Promise
   return new Promise((resolve, reject) => settle.push({ resolve, reject }))
 }
 
-async function compareAt(a: TensorRef, b: TensorRef, request: CompareRequest, job: JobOptions): Promise<Comparison> {
+async function compareAt(a: TensorRef, b: TensorRef, request: CompareRequest, job: ValidJob): Promise<Comparison> {
   const { onProgress, signal } = job
   const refs = [a, b].flatMap(({ ordinal, component }) => [ordinal, component ?? -1])
   const pairs = { a: a.store, b: b.store, request, refs }
@@ -201,7 +201,7 @@ async function compareAt(a: TensorRef, b: TensorRef, request: CompareRequest, jo
 const BITS: CompareRequest = { tolerance: [0, 0], norms: false }
 
 /** Whether two sparse tensors have identical index arrays. */
-async function samePattern(a: AnyTensor, b: AnyTensor, job: JobOptions): Promise<boolean> {
+async function samePattern(a: AnyTensor, b: AnyTensor, job: ValidJob): Promise<boolean> {
   if (a.layout !== b.layout) return false
   for (const [role, component] of a.components) {
     if (role === 'values' || !Component.isOwn(component)) continue
@@ -229,13 +229,26 @@ export async function compare(a: Side, b: Side, options?: CompareOptions): Promi
   const request = { tolerance, norms: optional(norms, (value) => validateBoolean('norms', value)) ?? false }
   const job = jobOptions({ onProgress, signal })
   signal?.throwIfAborted()
-  for (const { store } of refs) store.throwIfClosed()
+  const [{ store }, { store: other }] = refs
+  const trace = store.calls.begin(refs[0].ordinal, true)
+  const work = () => compareSides(a, b, refs, request, job)
+  return store.calls.during('compare', trace, other === store ? work() : other.calls.hold(work))
+}
+
+/** Compares two tensors or components of open files. */
+async function compareSides(
+  a: Side,
+  b: Side,
+  refs: readonly [a: TensorRef, b: TensorRef],
+  request: CompareRequest,
+  job: ValidJob,
+): Promise<Comparison> {
   if (Tensor.is(a) && Tensor.is(b)) {
     if (a.shape.length !== b.shape.length || a.shape.some((size, dim) => size !== b.shape[dim])) {
       const message = `the shapes [${a.shape.join(', ')}] and [${b.shape.join(', ')}] differ`
       throw new ZTensorError('ZT_BAD_SHAPE', `tensor ${JSON.stringify(a.name)}: ${message}`, { tensor: a.name })
     }
-    if (isSparse(a) && isSparse(b) && (await samePattern(a, b, { signal }))) {
+    if (isSparse(a) && isSparse(b) && (await samePattern(a, b, { signal: job.signal }))) {
       const values = [a, b].map((tensor) => Component.ref(tensor.components.get('values') as Component))
       return compareAt(values[0] as TensorRef, values[1] as TensorRef, request, job)
     }

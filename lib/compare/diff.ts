@@ -1,12 +1,14 @@
 // Finds the differences between two files of any formats.
 import { isDeepStrictEqual } from 'node:util'
 import { ZTensorError } from '../native/errors.js'
-import type { Progress } from '../native/job.js'
+import type { Counts, ValidJob } from '../native/job.js'
 import { isMap } from '../native/realm.js'
-import { TensorFile } from '../read/file.js'
-import { open } from '../read/open.js'
+import { withinCall } from '../read/calls.js'
+import type { TensorFile } from '../read/file.js'
+import { openAll } from '../read/open.js'
 import type { Source } from '../read/source.js'
 import type { AnyTensor, Layout } from '../read/tensor.js'
+import { jobOptions } from '../read/verify.js'
 import { optional, readOptions, validateBoolean } from '../values/arguments.js'
 import type { Attributes } from '../values/attributes.js'
 import type { DType } from '../values/dtype.js'
@@ -177,18 +179,18 @@ const bytesOf = ([a, b]: Pair<AnyTensor>): number => a.byteLength + b.byteLength
 
 /** The total progress of all pairs, which are compared in batches. */
 class Total {
-  readonly #report: ((progress: Progress) => void) | undefined
+  readonly #report: ((counts: Counts) => void) | undefined
   readonly #all: { totalBytes: number; totalTensors: number }
   #bytes = 0
   #tensors = 0
 
-  constructor(report: ((progress: Progress) => void) | undefined, pairs: readonly Pair<AnyTensor>[]) {
+  constructor(report: ((counts: Counts) => void) | undefined, pairs: readonly Pair<AnyTensor>[]) {
     this.#report = report
     this.#all = { totalBytes: pairs.reduce((total, pair) => total + bytesOf(pair), 0), totalTensors: pairs.length }
   }
 
   /** Listens to the comparison of one pair. */
-  listen(): { onProgress?: (progress: Progress) => void } {
+  listen(): { onProgress?: (counts: Counts) => void } {
     const report = this.#report
     if (report === undefined) return {}
     return { onProgress: ({ bytes }) => report({ ...this.#all, bytes: this.#bytes + bytes, tensors: this.#tensors }) }
@@ -224,7 +226,11 @@ function* batches(pairs: readonly Pair<AnyTensor>[]): Generator<Pair<AnyTensor>[
 
 const described = ({ name, dtype, shape, layout }: AnyTensor): DiffTensor => ({ name, dtype, shape, layout })
 
-async function diffFiles(a: TensorFile, b: TensorFile, options: DiffOptions): Promise<FileDiff> {
+async function diffFiles(
+  a: TensorFile,
+  b: TensorFile,
+  options: Omit<DiffOptions, keyof ValidJob> & ValidJob,
+): Promise<FileDiff> {
   const { atol, rtol, norms, onProgress, signal } = options
   const keep = tensorFilter(options.filter) ?? (() => true)
   const pairs: Pair<AnyTensor>[] = []
@@ -249,7 +255,7 @@ async function diffFiles(a: TensorFile, b: TensorFile, options: DiffOptions): Pr
   const total = new Total(onProgress, pairs)
   for (const batch of batches(pairs)) {
     const how = { atol, rtol, norms, signal, ...(batch.length === 1 ? total.listen() : {}) }
-    const compared: Compare = (left, right) => compare(left, right, how)
+    const compared: Compare = (left, right) => withinCall(() => compare(left, right, how))
     const found = await Promise.allSettled(batch.map((pair) => change(...pair, options, compared)))
     for (const one of found) {
       if (one.status === 'rejected') throw one.reason
@@ -269,16 +275,12 @@ export async function diff(a: Source | TensorFile, b: Source | TensorFile, optio
   const rename = optional(read.rename, validateRenaming)
   for (const key of ['values', 'attributes', 'norms'] as const)
     optional(read[key], (value) => validateBoolean(key, value))
-  const opened: TensorFile[] = []
-  const file = async (side: Source | TensorFile): Promise<TensorFile> => {
-    if (side instanceof TensorFile) return side
-    const one = await open(side, { signal: read.signal })
-    opened.push(one)
-    return one
-  }
+  const { onProgress, signal, ...how } = read
+  const job = jobOptions({ onProgress, signal })
+  const { files, close } = await openAll([a, b] as const, signal)
   try {
-    return await diffFiles(await file(a), await file(b), { ...read, rename })
+    return await diffFiles(...files, { ...how, rename, onProgress: job.onProgress, signal: job.signal })
   } finally {
-    for (const one of opened) one.close()
+    close()
   }
 }

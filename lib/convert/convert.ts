@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import type { Writable } from 'node:stream'
 import { builtins } from '../native/builtins.js'
 import type { ZTensorError } from '../native/errors.js'
-import { type JobOptions, type Progress, run } from '../native/job.js'
+import { type Counts, run, type ValidJob } from '../native/job.js'
 import type {
   BeginRequest,
   Begun,
@@ -123,14 +123,14 @@ interface Work {
   readonly outlet: Outlet | undefined
   /** The stream, if bytes go to it as they are written. */
   readonly direct: Outlet | undefined
-  readonly job: JobOptions
+  readonly job: ValidJob
 }
 
 /** Finds the tensors that the target cannot represent because of their data. Returns the number of bytes read. */
 async function inspect({ store, native, target, job }: Work, plan: ConversionPlan): Promise<number> {
   const { onProgress, signal } = job
   let bytes = 0
-  const report = (progress: Progress): void => {
+  const report = (progress: Counts): void => {
     bytes = progress.totalBytes
     const totals = { totalBytes: progress.totalBytes + plan.bytes, totalTensors: plan.tensors }
     onProgress?.({ bytes: progress.bytes, tensors: 0, ...totals })
@@ -157,7 +157,7 @@ async function inspect({ store, native, target, job }: Work, plan: ConversionPla
 /** Copies the remaining tensors. `before` is the number of bytes that were read before. */
 async function copy({ store, native, writer, target, direct, job }: Work, left: Begun, before: number): Promise<void> {
   const { onProgress, signal } = job
-  const report = (progress: Progress): void =>
+  const report = (progress: Counts): void =>
     onProgress?.({ ...progress, bytes: before + progress.bytes, totalBytes: before + progress.totalBytes })
   const many = {
     count: left.tensors,
@@ -217,7 +217,7 @@ async function beginTarget(
   given: CreateOptions,
   { native }: Conversion,
   store: Store,
-  job: JobOptions,
+  job: ValidJob,
 ): Promise<Work> {
   const writer = await TensorWriter.make(await begin(), writeRequest(given), job.signal, remote)
   const { native: target, ...streams } = TensorWriter.partsOf(writer)
@@ -229,7 +229,7 @@ export async function withAttributes<T>(
   file: TensorFile,
   conversion: Conversion,
   given: ConvertOptions,
-  job: JobOptions,
+  job: ValidJob,
   use: (writer: NativeWriter) => T | Promise<T>,
 ): Promise<T> {
   const { work, begin } = await beginConversion(file, conversion, NOWHERE, given, job)
@@ -247,7 +247,7 @@ async function beginConversion(
   conversion: Conversion,
   target: Pick<Target, 'begin' | 'remote'>,
   given: ConvertOptions,
-  job: JobOptions,
+  job: ValidJob,
 ) {
   const { writing, stated } = conversion
   const store = TensorFile.storeOf(file)
@@ -269,7 +269,7 @@ export async function writeConversion(
   conversion: Conversion,
   target: Pick<Target, 'begin' | 'remote'>,
   given: ConvertOptions,
-  job: JobOptions,
+  job: ValidJob,
   skips: Skips,
   part?: PartRequest,
 ): Promise<Converted> {

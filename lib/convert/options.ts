@@ -9,9 +9,13 @@ import type { AttributeInput } from '../values/attributes.js'
 import type { CastRules } from '../values/cast.js'
 import type { DType } from '../values/dtype.js'
 import type { Filter } from '../values/filter.js'
+import type { BlockType, Mixture } from '../values/format-table.js'
 import type { Renaming } from '../values/rename.js'
 import type { Warning } from '../values/warning.js'
 import { CREATE_OPTIONS, type CreateOptions } from '../write/options.js'
+
+/** A type of a rule of `quantize`. */
+export type QuantizedType = BlockType | 'f32' | 'f16' | 'bf16'
 
 /** How to convert a file. Its attributes and generator are copied unless you set others. */
 export interface ConvertOptions extends Omit<CreateOptions, 'attributes'>, JobOptions {
@@ -39,7 +43,7 @@ export interface ConvertOptions extends Omit<CreateOptions, 'attributes'>, JobOp
    * these. A mixture orders the tensors as llama.cpp does. NaN, infinities, and numbers that are too large for the scale of their block are
    * an error (`ZT_BAD_DTYPE`), as they are for `llama-quantize`.
    */
-  quantize?: string | Readonly<Record<string, string>> | undefined
+  quantize?: Mixture | (string & {}) | Readonly<Record<string, QuantizedType | (string & {})>> | undefined
   /**
    * The importance matrix that weighs errors while quantizing: the path of a file by `llama-imatrix`, as GGUF or in its older format.
    * `iq1_s` to `iq3_xxs`, and the mixture `q2_k_s`, need one with weights for each tensor, but not for embeddings and the output.

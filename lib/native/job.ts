@@ -12,7 +12,17 @@ export interface Progress {
   readonly tensors: number
   /** Tensors to process. */
   readonly totalTensors: number
+  /** Bytes per second since the call began; undefined before the first bytes. */
+  readonly bytesPerSecond: number | undefined
+  /**
+   * Estimate of the remaining milliseconds at this rate; 0 at the end. Undefined during the first 2 seconds and the first 2 % of the
+   * bytes, which may come from a cache or wait for a server.
+   */
+  readonly remainingMs: number | undefined
 }
+
+/** What has been processed, without rates. */
+export type Counts = Omit<Progress, 'bytesPerSecond' | 'remainingMs'>
 
 /** The options of every long-running call. */
 export interface JobOptions {
@@ -22,9 +32,38 @@ export interface JobOptions {
   signal?: AbortSignal | undefined
 }
 
-const INTERVAL_MS = 100
+/** The validated options of a long-running call. */
+export interface ValidJob {
+  onProgress?: ((counts: Counts) => void) | undefined
+  signal?: AbortSignal | undefined
+}
 
-function read(control: NativeControl): Progress {
+export const INTERVAL_MS = 100
+
+const ESTIMATED_AFTER = { ms: 2000, share: 0.02 }
+
+const rated = new WeakSet<object>()
+
+/** Adds the rates since now to what the caller's function gets. A function that already does so is returned as it is. */
+export function withRates(onProgress: JobOptions['onProgress']): ValidJob['onProgress'] {
+  if (onProgress === undefined || rated.has(onProgress)) return onProgress as ValidJob['onProgress']
+  const began = performance.now()
+  const report = (counts: Counts) => onProgress({ ...counts, ...ratesOf(counts, performance.now() - began) })
+  rated.add(report)
+  return report
+}
+
+function ratesOf({ bytes, totalBytes }: Counts, ms: number): Pick<Progress, 'bytesPerSecond' | 'remainingMs'> {
+  const isRated = bytes > 0 && ms > 0
+  const isEstimated = isRated && ms >= ESTIMATED_AFTER.ms && bytes >= ESTIMATED_AFTER.share * totalBytes
+  const remainingMs = isEstimated ? Math.round((ms * (totalBytes - bytes)) / bytes) : undefined
+  return {
+    bytesPerSecond: isRated ? Math.round((bytes * 1000) / ms) : undefined,
+    remainingMs: totalBytes > 0 && bytes >= totalBytes ? 0 : remainingMs,
+  }
+}
+
+function read(control: NativeControl): Counts {
   const [bytes, totalBytes, tensors, totalTensors] = control.progress()
   return { bytes, totalBytes, tensors, totalTensors }
 }
@@ -50,7 +89,7 @@ export type Ending = 'at once' | 'when undone'
  */
 export async function run<T>(
   owners: Owner | readonly Owner[],
-  { onProgress, signal }: JobOptions,
+  { onProgress, signal }: ValidJob,
   start: (control: NativeControl) => Promise<T>,
   ending: Ending = 'at once',
 ): Promise<T> {

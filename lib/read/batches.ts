@@ -2,7 +2,7 @@
 
 import { rethrowNative } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
-import { type JobOptions, type Progress, run } from '../native/job.js'
+import { type Counts, run, type ValidJob } from '../native/job.js'
 import type { NativeStage, NativeStageBatch, TotalWork } from '../native/native.js'
 import type { Store } from './store.js'
 
@@ -30,11 +30,11 @@ export interface Batch {
   readonly end: number
   readonly stage: NativeStage | undefined
   /** Called with the progress of the batch. */
-  readonly onProgress: JobOptions['onProgress']
+  readonly onProgress: ValidJob['onProgress']
 }
 
 /** The tensors to process. */
-export interface Many extends JobOptions {
+export interface Many extends ValidJob {
   readonly count: number
   /** Their stored bytes. Only progress reports need them. */
   readonly bytes: number
@@ -60,7 +60,7 @@ export async function inBatches<T>(
     const { builder, end, bytes } = rethrowNative(() => next(from))
     const stage = await store.fill(() => builder, signal)
     const before = { ...done }
-    const report = (progress: Progress): void =>
+    const report = (progress: Counts): void =>
       onProgress?.({
         bytes: before.bytes + Math.min(progress.bytes, bytes),
         tensors: before.tensors + progress.tensors,

@@ -125,7 +125,7 @@ export class Component {
   }
 
   #viewed(): View {
-    this.#store.throwIfClosed()
+    this.#store.admit()
     this.#view ??= this.#make()
     return this.#view
   }
@@ -157,7 +157,11 @@ export class Component {
     optional(signal, validateAbortSignal)
     const movable = optional(transferable, (value) => validateBoolean('transferable', value)) ?? false
     signal?.throwIfAborted()
-    this.#store.throwIfClosed()
+    const { calls } = this.#store
+    return await calls.during('load', calls.begin(this.#tensor), this.#load(movable, signal))
+  }
+
+  async #load(movable: boolean, signal: AbortSignal | undefined): Promise<TypedArray> {
     const stage = await this.#store.stage(this.#tensor, this.#ordinal, signal)
     const start = (control: NativeControl) =>
       this.#store.native.load(this.#tensor, this.#ordinal, { widen: false }, control, stage)

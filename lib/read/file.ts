@@ -1,7 +1,7 @@
 import { inspect } from 'node:util'
 import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
-import { type JobOptions, run } from '../native/job.js'
+import { type JobOptions, run, unlessAborted, type ValidJob } from '../native/job.js'
 import type { NativeFile } from '../native/native.js'
 import {
   isIterable,
@@ -23,8 +23,9 @@ import { IDENTITY, shown } from '../values/inspect.js'
 import { type AttributeOutline, OUTLINE, type OutlineRequest } from '../values/outline.js'
 import type { Warning } from '../values/warning.js'
 import { everything, TURN } from './batches.js'
+import { type Trace, withinCall } from './calls.js'
 import { Catalog, type Entries, walk } from './catalog.js'
-import { loadAll } from './load.js'
+import { type LoadRequest, loadAll } from './load.js'
 import type { Loaded } from './loaded.js'
 import { LOAD_DTYPES, type LoadDType } from './narrow.js'
 import { Plan, type PlanOptions } from './plan.js'
@@ -73,6 +74,14 @@ export interface LoadFileOptions extends TensorSelection, JobOptions {
 
 /** Which tensors to evict. */
 export interface EvictOptions extends TensorSelection {}
+
+/** How to close a file. */
+export interface CloseOptions {
+  /** Let running calls end first. */
+  readonly drain?: boolean | undefined
+  /** Stops waiting: the rest is stopped, as by `close()`. Only with `drain`. */
+  readonly signal?: AbortSignal | undefined
+}
 
 /** How to prefetch. */
 export interface PrefetchOptions extends TensorSelection, JobOptions {
@@ -209,6 +218,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     return this.#store.files
   }
 
+  /** Whether the file takes no new calls, because `close()` was called. */
   get closed(): boolean {
     return this.#store.closed
   }
@@ -378,7 +388,10 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   #where(matches: (tensor: AnyTensor) => boolean, from = 0, end = this.size): number[] {
     this.#store.throwIfClosed()
     const chosen: number[] = []
-    for (let ordinal = from; ordinal < end; ordinal++) if (matches(this.#at(ordinal))) chosen.push(ordinal)
+    // The caller's function may read data, also if the file drains meanwhile.
+    withinCall(() => {
+      for (let ordinal = from; ordinal < end; ordinal++) if (matches(this.#at(ordinal))) chosen.push(ordinal)
+    })
     return chosen
   }
 
@@ -453,14 +466,27 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     const max = optional(concurrency, (value) => validateInteger('concurrency', value, 1))
     const job = jobOptions({ onProgress, signal })
     signal?.throwIfAborted()
+    const { calls } = this.#store
+    const trace = calls.begin()
+    const wanted = { as, plan, transferable: movable }
+    return await calls.during('load', trace, this.#load(read, wanted, max, job, trace))
+  }
+
+  async #load(
+    selection: TensorSelection,
+    wanted: Pick<LoadRequest, 'as' | 'plan' | 'transferable'>,
+    max: number | undefined,
+    job: ValidJob,
+    trace: Trace | undefined,
+  ): Promise<Map<string, Loaded>> {
     // No await without need: other calls in this turn may join the same work.
-    const found = this.#ordinalsInTurns(read, signal)
+    const found = this.#ordinalsInTurns(selection, job.signal)
     const ordinals = found instanceof Promise ? await found : found
-    const index = this.#ready(signal)
+    const index = this.#ready(job.signal)
     const catalog = index instanceof Promise ? await index : index
+    this.#store.calls.touches(trace, ordinals)
     const tensor = (ordinal: number) => this.#at(ordinal)
-    const wanted = { catalog, ordinals, tensor, as, plan, transferable: movable }
-    return loadAll(wanted, max, job)
+    return loadAll({ ...wanted, catalog, ordinals, tensor }, max, job)
   }
 
   /**
@@ -475,7 +501,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    * ZTensorError ZT_BAD_LAYOUT if a rule divides a tensor that is not dense, ZT_LIMIT, ZT_CLOSED
    */
   plan(options: PlanOptions): Plan {
-    this.#store.throwIfClosed()
+    this.#store.admit()
     return Plan.make(this.#index(), options)
   }
 
@@ -496,9 +522,15 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     if (canonical && matches !== undefined)
       throw invalid(TypeError, 'canonical applies to the whole file, so it cannot be combined with filter')
     const { warnings } = this
-    const ordinals = matches === undefined ? everything(this.size) : await this.#filtered(matches, job.signal, filter)
-    const found = await verifyTensors(this.#store, ordinals, job, matches === undefined)
-    return { ...(canonical ? await withCanonical(this.#store, found, job.signal) : found), warnings }
+    const { calls } = this.#store
+    const trace = calls.begin()
+    const work = async () => {
+      const ordinals = matches === undefined ? everything(this.size) : await this.#filtered(matches, job.signal, filter)
+      calls.touches(trace, ordinals, true)
+      const found = await verifyTensors(this.#store, ordinals, job, matches === undefined)
+      return canonical ? withCanonical(this.#store, found, job.signal) : found
+    }
+    return { ...(await calls.during('verify', trace, work())), warnings }
   }
 
   /**
@@ -516,9 +548,11 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     const { signal } = readOptions(options, ['signal'])
     optional(signal, validateAbortSignal)
     signal?.throwIfAborted()
-    this.#store.throwIfClosed()
-    const stage = await this.#store.stageAll(signal)
-    return run(this.#store, { signal }, (control) => this.#store.native.contentDigest(algorithm, control, stage))
+    const work = async () => {
+      const stage = await this.#store.stageAll(signal)
+      return run(this.#store, { signal }, (control) => this.#store.native.contentDigest(algorithm, control, stage))
+    }
+    return this.#store.calls.hold(work)
   }
 
   /**
@@ -539,9 +573,15 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     const { maxBytes, onProgress, signal } = read
     const inFlight = optional(maxBytes, (value) => validateInteger('maxBytes', value, 1))
     const job = jobOptions({ onProgress, signal })
-    const found = this.#ordinalsInTurns(read, signal)
-    const ordinals = found instanceof Promise ? await found : found
-    await run(this.#store, job, (control) => this.#store.native.prefetch(ordinals, inFlight, control))
+    const { calls } = this.#store
+    const trace = calls.begin()
+    const work = async () => {
+      const found = this.#ordinalsInTurns(read, signal)
+      const ordinals = found instanceof Promise ? await found : found
+      calls.touches(trace, ordinals, true)
+      await run(this.#store, job, (control) => this.#store.native.prefetch(ordinals, inFlight, control))
+    }
+    await calls.during('prefetch', trace, work())
   }
 
   /**
@@ -553,6 +593,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   evict(names: Iterable<string> | undefined): void
   evict(options?: EvictOptions): void
   evict(first?: Names | EvictOptions): void {
+    this.#store.admit()
     const read = namesAnd<EvictOptions>(first, undefined, SELECTION)
     const matches = this.#filterOf(read)
     this.#checkGlobs(read.filter)
@@ -577,7 +618,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    * open a SharedArrayBuffer instead
    */
   share(options?: ShareOptions): SharedFile {
-    this.#store.throwIfClosed()
+    this.#store.admit()
     const { native, memory, path, files, request } = this.#store
     if (memory !== undefined)
       throw invalid(TypeError, 'a file in memory cannot be shared: open it from a SharedArrayBuffer instead')
@@ -590,19 +631,54 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   /**
    * Closes the file: its views become empty, running calls reject with ZT_CLOSED, and the file is unmapped. First wait for other
    * native code that still reads a view, such as a compression or a write: it would read zeros. A second call has no effect.
+   *
+   * With `{ drain: true }` it lets running calls end first, like `close()` of an HTTP server. New calls and new views fail with
+   * ZT_CLOSED immediately; names, shapes and attributes can be read until the end. The promise resolves when no call is left and the file
+   * is unmapped. A stream of `createReadStream()` is a running call until it ends or is destroyed. `close()` during a drain stops the
+   * rest, and so does an abort of `signal`.
+   *
+   * @example
+   * const old = model
+   * model = await open('model.safetensors') // the new file
+   * await old.close({ drain: true })
+   *
+   * @throws TypeError ZT_INVALID_ARG; the signal's reason, after the rest was stopped and the file was closed
    */
-  close(): void {
+  close(options: CloseOptions & { readonly drain: true }): Promise<void>
+  close(options?: CloseOptions & { readonly drain?: false | undefined }): void
+  close(options?: CloseOptions): Promise<void> | undefined {
+    const { drain, signal } = readOptions(options, ['drain', 'signal'])
+    if (optional(drain, (value) => validateBoolean('drain', value)) === true) return this.#drain(signal)
+    if (signal !== undefined) throw invalid(TypeError, 'signal needs drain: true, because close() does not wait')
     this.#store.close()
+    this.#forget()
+    return undefined
+  }
+
+  async #drain(signal: AbortSignal | undefined): Promise<void> {
+    optional(signal, validateAbortSignal)
+    try {
+      await unlessAborted(this.#store.calls.drain(), signal)
+    } finally {
+      this.#store.close()
+      this.#forget()
+    }
+  }
+
+  /** Releases the index. */
+  #forget(): void {
     this.#tensors = undefined
     this.#catalog = undefined
   }
 
+  /** Closes the file immediately. */
   [Symbol.dispose](): void {
     this.close()
   }
 
+  /** Closes the file after its running calls: `close({ drain: true })`. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.close()
+    await this.close({ drain: true })
   }
 
   get [Symbol.toStringTag](): string {

@@ -1,12 +1,13 @@
 import { setMaxListeners } from 'node:events'
 import { ZTensorError } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
-import { type JobOptions, type Progress, run } from '../native/job.js'
+import { type Counts, run, type ValidJob } from '../native/job.js'
 import { copied, PIECE, toBuffer } from '../native/memory.js'
 import type { LoadedBatch, NativeMemory } from '../native/native.js'
 import { type DTypeInfo, dtypeInfo, type TypedArray } from '../values/dtype.js'
 import { isQuantized } from '../values/storage-type.js'
 import { checkTotal, inBatches, inTurns, TURN } from './batches.js'
+import { asPart } from './calls.js'
 import type { Catalog } from './catalog.js'
 import { type Loaded, type LoadedComponent, LoadedObject, LoadedTensor } from './loaded.js'
 import { isInteger, type LoadDType } from './narrow.js'
@@ -48,9 +49,9 @@ class Tally {
   #reported = 0
   readonly #totals: { totalBytes: number; totalTensors: number }
   readonly #bytesOf: (ordinal: number) => number
-  readonly onProgress: JobOptions['onProgress']
+  readonly onProgress: ValidJob['onProgress']
 
-  constructor({ catalog, ordinals, plan }: LoadRequest, onProgress: JobOptions['onProgress']) {
+  constructor({ catalog, ordinals, plan }: LoadRequest, onProgress: ValidJob['onProgress']) {
     const parts = plan === undefined ? catalog : Plan.parts(plan)
     this.#bytesOf = (ordinal) => parts.byteLength(ordinal)
     let totalBytes = 0
@@ -87,6 +88,7 @@ function converts({ catalog, as }: LoadRequest, ordinal: number): boolean {
   return as === 'float32' ? !NOT_WIDENED.test(dtype) : isInteger(dtype)
 }
 
+/** Loads a tensor as a part of the call: its file may drain. */
 async function loadOne(wanted: LoadRequest, ordinal: number, signal: AbortSignal | undefined): Promise<Loaded> {
   const { catalog, tensor: make, plan, transferable } = wanted
   const tensor = make(ordinal)
@@ -95,16 +97,23 @@ async function loadOne(wanted: LoadRequest, ordinal: number, signal: AbortSignal
     const as = wanted.as as LoadDType
     const part = plan && Plan.parts(plan).at(ordinal)
     const slice = part?.dim === undefined ? undefined : part.ranges
-    const data = (await tensor.load({ as, slice, transferable, signal })) as TypedArray
+    const data = (await asPart(() => tensor.load({ as, slice, transferable, signal }))) as TypedArray
     return LoadedTensor.make(dtypeInfo(as) as DTypeInfo, part?.shape ?? tensor.shape, data)
   }
-  if (tensor.layout === 'sparse_csr') return tensor.loadCsr({ transferable, signal })
-  if (tensor.layout === 'sparse_coo') return tensor.loadCoo({ transferable, signal })
+  if (tensor.layout === 'sparse_csr') return asPart(() => tensor.loadCsr({ transferable, signal }))
+  if (tensor.layout === 'sparse_coo') return asPart(() => tensor.loadCoo({ transferable, signal }))
   if (tensor.layout === 'dense' && dtype !== undefined)
-    return LoadedTensor.make(dtype, tensor.shape, (await tensor.load({ transferable, signal })) as TypedArray)
+    return LoadedTensor.make(
+      dtype,
+      tensor.shape,
+      (await asPart(() => tensor.load({ transferable, signal }))) as TypedArray,
+    )
   const components: Record<string, LoadedComponent> = Object.create(null)
   for (const [role, component] of tensor.components)
-    components[role] = { dtype: component.dtype, data: await component.load({ transferable, signal }) }
+    components[role] = {
+      dtype: component.dtype,
+      data: await asPart(() => component.load({ transferable, signal })),
+    }
   return new LoadedObject(tensor.layout, tensor.dtype, tensor.shape, components)
 }
 
@@ -124,7 +133,7 @@ async function checkIntegers({ catalog, ordinals, as }: LoadRequest, signal: Abo
 export async function loadAll(
   wanted: LoadRequest,
   atOnce: number | undefined,
-  { onProgress, signal }: JobOptions,
+  { onProgress, signal }: ValidJob,
 ): Promise<Map<string, Loaded>> {
   const { catalog, ordinals, plan } = wanted
   const { store } = catalog
@@ -246,7 +255,7 @@ class Batch {
     const { native } = this.#store
     const { plan } = this.#wanted
     const division = plan && Plan.divisionOf(plan, ordinals)
-    const onProgress = tally.onProgress && (({ bytes, tensors }: Progress) => tally.partly(bytes, tensors))
+    const onProgress = tally.onProgress && (({ bytes, tensors }: Counts) => tally.partly(bytes, tensors))
     const next = (from: number) => native.stageNext(ordinals, from)
     const many = { count: ordinals.length, bytes: 0, next, onProgress, signal }
     const parts = await inBatches(this.#store, many, async ({ from, end, stage, onProgress }) => {

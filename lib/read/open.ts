@@ -1,3 +1,4 @@
+import { channels, publish, timed } from '../native/channels.js'
 import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
 import { type JobOptions, run, unlessAborted, unopened } from '../native/job.js'
 import { stage } from '../native/memory.js'
@@ -5,6 +6,7 @@ import { binding, type NativeControl, type OpenRequest, type RemoteRequest } fro
 import { optional, readOptions, validateBoolean, validateFunction, wrongType } from '../values/arguments.js'
 import type { Format } from '../values/format-table.js'
 import { openBytes } from './byte-source.js'
+import { withinCall } from './calls.js'
 import { TensorFile } from './file.js'
 import { LIMITS, openRequest } from './open-request.js'
 import { openUrls, type RemoteOptions, remoteRequest, remoteUrl } from './remote.js'
@@ -305,7 +307,57 @@ function parse(source: unknown, { request, onMappingLost }: Read): From {
   return { ...parsed, onMappingLost, request }
 }
 
+/** Publishes that a source was opened, or the error. */
+function publishOpen(from: From, began: number, file: TensorFile | undefined, error?: unknown): void {
+  const message = {
+    source: file === undefined ? publicName(from) : file.path,
+    format: file?.format,
+    bytes: file?.byteLength ?? 0,
+    milliseconds: performance.now() - began,
+    error,
+  }
+  if (channels.open.hasSubscribers) publish('open', { ...message, tensors: file?.size ?? 0 })
+  const isRemote = file === undefined ? from.kind === 'urls' : TensorFile.storeOf(file).isRemote
+  if (isRemote && channels.remote.hasSubscribers)
+    publish('remote', { ...message, call: 'open', bytes: 0, cached: false })
+}
+
+/** The path or URL of a source that could not be opened, without the parts of a URL that may be secret. */
+function publicName(from: From): string | undefined {
+  if (from.kind === 'path') return from.path
+  const [first = '', ...others] = from.kind === 'urls' ? from.urls : []
+  if (others.length > 0 || !URL.canParse(first)) return undefined
+  const { protocol, host, pathname } = new URL(first)
+  return `${protocol}//${host}${pathname}`
+}
+
 function openSourceSync(from: From, read: Read): TensorFile {
+  const began = timed(channels.open, channels.remote)
+  if (began === undefined) return openKindSync(from, read)
+  try {
+    const file = openKindSync(from, read)
+    publishOpen(from, began, file)
+    return file
+  } catch (error) {
+    publishOpen(from, began, undefined, error)
+    throw error
+  }
+}
+
+async function openSource(from: From, read: Read, signal: AbortSignal | undefined): Promise<TensorFile> {
+  const began = timed(channels.open, channels.remote)
+  if (began === undefined) return openKind(from, read, signal)
+  try {
+    const file = await openKind(from, read, signal)
+    publishOpen(from, began, file)
+    return file
+  } catch (error) {
+    publishOpen(from, began, undefined, error)
+    throw error
+  }
+}
+
+function openKindSync(from: From, read: Read): TensorFile {
   switch (from.kind) {
     case 'path':
       return openPathSync(from, read)
@@ -322,7 +374,7 @@ function openSourceSync(from: From, read: Read): TensorFile {
   }
 }
 
-function openSource(from: From, read: Read, signal: AbortSignal | undefined): Promise<TensorFile> {
+function openKind(from: From, read: Read, signal: AbortSignal | undefined): Promise<TensorFile> {
   if (read.resolver !== undefined && (from.kind === 'urls' || from.kind === 'bytes'))
     throw invalid(
       TypeError,
@@ -404,13 +456,49 @@ export async function withOpen<T>(
       if (value !== undefined)
         throw invalid(TypeError, `${key} is an option for opening, and the file is already open`, { option: key })
     signal?.throwIfAborted()
-    return work(source)
+    return TensorFile.storeOf(source).calls.hold(() => withinCall(() => work(source)))
   }
   const file = await open(source, options)
   try {
     return await work(file)
   } finally {
     file.close()
+  }
+}
+
+/**
+ * Opens several sources. A file that is already open is used as it is: `close` leaves it open, and a drain of it waits for `close`. The
+ * result has undefined for a source that is undefined.
+ */
+export async function openAll<S extends readonly (Source | TensorFile | undefined)[]>(
+  sources: S,
+  signal: AbortSignal | undefined,
+): Promise<{ files: { [At in keyof S]: TensorFile | Extract<S[At], undefined> }; close: () => void }> {
+  const ends: (() => void)[] = []
+  const close = () => {
+    for (const end of ends.splice(0)) end()
+  }
+  try {
+    // All open files are entered before the first wait.
+    for (const source of sources) {
+      if (!(source instanceof TensorFile)) continue
+      const { calls } = TensorFile.storeOf(source)
+      calls.enter()
+      ends.push(() => calls.end())
+    }
+    const files: (TensorFile | undefined)[] = []
+    for (const source of sources) {
+      if (source === undefined || source instanceof TensorFile) files.push(source)
+      else {
+        const file = await open(source, { signal })
+        ends.push(() => file.close())
+        files.push(file)
+      }
+    }
+    return { files: files as Awaited<ReturnType<typeof openAll<S>>>['files'], close }
+  } catch (error) {
+    close()
+    throw error
   }
 }
 

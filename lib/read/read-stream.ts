@@ -6,6 +6,7 @@ import { toBufferSync } from '../native/memory.js'
 import { binding } from '../native/native.js'
 import { fileBytes } from '../values/byte-order.js'
 import type { TypedArray } from '../values/dtype.js'
+import type { Calls, Trace } from './calls.js'
 import type { TensorRef } from './store.js'
 
 /** How to read a tensor as a stream. */
@@ -92,17 +93,33 @@ export async function* decoded(
   }
 }
 
+/** Counts the bytes that a consumer has taken. */
+async function* counting(chunks: AsyncGenerator<Uint8Array>, trace: Trace): AsyncGenerator<Uint8Array> {
+  trace.bytes = 0
+  for await (const chunk of chunks) {
+    trace.bytes += chunk.byteLength
+    yield chunk
+  }
+}
+
 function* chunks(bytes: Uint8Array, size: number): Generator<Uint8Array> {
   for (let at = 0; at < bytes.byteLength; at += size) yield bytes.subarray(at, at + size)
 }
 
-/** Returns a Readable over these chunks. */
+/** Returns a Readable over these chunks. It is a call in flight until it closes. */
 export function readStream(
   chunks: AsyncGenerator<Uint8Array>,
   highWaterMark: number,
   signal: AbortSignal | undefined,
+  calls: Calls,
+  trace: Trace | undefined,
 ): Readable {
-  const stream = builtins.stream.Readable.from(chunks, { objectMode: false, highWaterMark })
+  const counted = trace === undefined ? chunks : counting(chunks, trace)
+  const stream = builtins.stream.Readable.from(counted, { objectMode: false, highWaterMark })
+  stream.once('close', () => {
+    if (trace !== undefined) calls.publish('stream', trace, trace.bytes ?? 0, stream.errored ?? undefined)
+    calls.end()
+  })
   if (signal === undefined) return stream
   const abort = () => stream.destroy(signal.reason)
   signal.addEventListener('abort', abort, { once: true })

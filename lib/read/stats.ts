@@ -74,11 +74,11 @@ export async function stats({ store, ordinal }: TensorRef, options?: StatsOption
   const request = statsRequest({ bins, range })
   const { onProgress, signal } = jobOptions(job)
   signal?.throwIfAborted()
-  store.throwIfClosed()
-  const stage = await store.stage(ordinal, undefined, signal)
-  const found = await run(store, { onProgress, signal }, (control) =>
-    store.native.stats(ordinal, request, control, stage),
-  )
+  const work = async () => {
+    const stage = await store.stage(ordinal, undefined, signal)
+    return run(store, { onProgress, signal }, (control) => store.native.stats(ordinal, request, control, stage))
+  }
+  const found = await store.calls.during('stats', store.calls.begin(ordinal, true), work())
   const { edges, counts, ...rest } = found
   return { ...rest, histogram: edges === undefined || counts === undefined ? undefined : { edges, counts } }
 }

@@ -1,3 +1,4 @@
+import { channels, publish, timed } from '../native/channels.js'
 import { rethrowNative, tooLarge, ZTensorError } from '../native/errors.js'
 import { type Losable, losses, mappingLost, unwatch, watch } from '../native/lost-mapping.js'
 import { allocate, pieces, sourceGone, stage, stageSync } from '../native/memory.js'
@@ -11,6 +12,7 @@ import {
 } from '../native/native.js'
 import { SharedWork } from '../native/shared-work.js'
 import type { DTypeInfo, TypedArray } from '../values/dtype.js'
+import { Calls } from './calls.js'
 
 /** Why data is a copy instead of an alias of the file. */
 export type CopyReason =
@@ -86,7 +88,10 @@ export class Store implements Losable {
   readonly jobs = new Set<() => void>()
   /** Running decoding jobs. */
   readonly shared = new SharedWork()
+  /** The calls in flight. */
+  readonly calls = new Calls(this)
   readonly native: NativeFile
+  readonly format: string
   /** Unique number of the store in this process. */
   readonly number: number = stores++
   readonly path: string | undefined
@@ -121,6 +126,7 @@ export class Store implements Losable {
 
   constructor(native: NativeFile, origin: Origin) {
     this.native = native
+    this.format = native.format
     this.onMappingLost = origin.onMappingLost
     this.path = origin.path
     this.request = origin.request
@@ -132,8 +138,16 @@ export class Store implements Losable {
     this.#windowed = native.size > MANY_TENSORS && !native.isRemote
   }
 
+  /** Whether new calls are refused: the file is closed, or will be after its calls in flight. */
   get closed(): boolean {
-    return this.#closed
+    return this.#closed || this.calls.draining
+  }
+
+  /** Throws for a new call of a closed file or one that drains. Calls in flight use `throwIfClosed`. */
+  admit(): void {
+    this.throwIfClosed()
+    if (this.calls.refuses)
+      throw new ZTensorError('ZT_CLOSED', `${this.#name} is being closed and takes no new calls; open it again`)
   }
 
   /** Throws ZT_CLOSED for a closed file, and ZT_MAPPING_LOST for one that was truncated while it was mapped. */
@@ -166,6 +180,8 @@ export class Store implements Losable {
   /** Cancels running jobs, empties all views and unmaps the file. */
   close(): void {
     if (this.#closed) return
+    const began = timed(channels.close)
+    const stopped = this.calls.count
     this.#closed = true
     for (const cancel of this.jobs) cancel()
     const aliases = this.#aliases
@@ -174,6 +190,10 @@ export class Store implements Losable {
     this.#last = undefined
     if (this.#watched !== undefined) unwatch(this.#watched)
     rethrowNative(() => this.native.close(aliases), this.path)
+    this.calls.closed()
+    if (began === undefined) return
+    const { path: source, format } = this
+    publish('close', { source, format, bytes: this.#length, milliseconds: performance.now() - began, stopped })
   }
 
   /** Returns an array of `byteLength` bytes at `offset` of a file: an alias if possible, otherwise a copy. */

@@ -39,6 +39,7 @@ import {
 } from '../values/dtype.js'
 import { IDENTITY, shown } from '../values/inspect.js'
 import { isQuantized, storageTypeOf } from '../values/storage-type.js'
+import { asPart } from './calls.js'
 import type { Catalog } from './catalog.js'
 import { Component } from './component.js'
 import { type Indices, readIndices } from './indices.js'
@@ -262,7 +263,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * ZT_TRUNCATED
    */
   get data(): ArrayOf<D> {
-    this.#store.throwIfClosed()
+    this.#store.admit()
     const data = this.#data ?? this.#makeData()
     if (data.byteLength === 0 && this.byteLength > 0) throw sourceGone()
     return data as ArrayOf<D>
@@ -279,7 +280,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    */
   get bytes(): OwnArrays['uint8'] {
     if (this.layout !== 'dense' || this.#dtype !== undefined) return fileBytes(this.data) as OwnArrays['uint8']
-    this.#store.throwIfClosed()
+    this.#store.admit()
     return bytesOf(this.#dataComponent().data) as OwnArrays['uint8']
   }
 
@@ -389,12 +390,13 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     if (slice !== undefined && shard !== undefined) throw invalid(TypeError, 'give either slice or shard, not both')
     const movable = this.#checkLoad({ as, into, transferable, signal })
     const to = this.#integers(as)
-    if (to === undefined) return this.#load(given, as === 'float32' ? as : undefined, movable)
-    return this.#converted(
-      (await this.#load({ slice, shard, signal }, undefined, false)) as TypedArray,
-      to,
-      into,
-      signal,
+    const { calls } = this.#store
+    return await calls.during(
+      'load',
+      calls.begin(this.#ordinal),
+      to === undefined
+        ? this.#load(given, as === 'float32' ? as : undefined, movable)
+        : this.#converted(this.#load({ slice, shard, signal }, undefined, false), to, into, signal),
     )
   }
 
@@ -408,7 +410,13 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /** Converts integers that were loaded, in memory of their own, to another integer type. */
-  async #converted(input: TypedArray, to: DTypeInfo, into: unknown, signal?: AbortSignal): Promise<ArrayBufferView> {
+  async #converted(
+    loading: Promise<ArrayBufferView>,
+    to: DTypeInfo,
+    into: unknown,
+    signal?: AbortSignal,
+  ): Promise<ArrayBufferView> {
+    const input = (await loading) as TypedArray
     const from = this.#dense()
     const length = (input.byteLength * 8) / from.bits
     // Checked only now, because the length follows from the slice or the indices.
@@ -508,9 +516,14 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     ])
     const movable = this.#checkLoad({ as, into, transferable, signal })
     const to = this.#integers(as)
-    if (to === undefined) return this.#take(indices, { axis, into, signal }, as === 'float32' ? as : undefined, movable)
-    const taken = (await this.#take(indices, { axis, signal }, undefined, false)) as TypedArray
-    return this.#converted(taken, to, into, signal)
+    const { calls } = this.#store
+    return await calls.during(
+      'take',
+      calls.begin(this.#ordinal),
+      to === undefined
+        ? this.#take(indices, { axis, into, signal }, as === 'float32' ? as : undefined, movable)
+        : this.#converted(this.#take(indices, { axis, signal }, undefined, false), to, into, signal),
+    )
   }
 
   async #take(
@@ -544,7 +557,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     const movable = optional(transferable, (value) => validateBoolean('transferable', value)) ?? false
     if (movable && into !== undefined) throw invalid(TypeError, 'give either into or transferable, not both')
     signal?.throwIfAborted()
-    this.#store.throwIfClosed()
+    this.#store.admit()
     return movable
   }
 
@@ -606,7 +619,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   #dequantized(into: unknown): Float32Array {
-    this.#store.throwIfClosed()
+    this.#store.admit()
     const target = optional(into, (value) => validateInto(value, FLOAT32, this.size) as Float32Array)
     const stage = this.#store.stageSync(this.#ordinal)
     const memory = rethrowNative(
@@ -664,7 +677,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE for 6-bit and unknown types, ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
    */
   at(...indices: number[]): ElementOf<D & DType> {
-    this.#store.throwIfClosed()
+    this.#store.admit()
     const dtype = this.#dense()
     if (indices.length !== this.shape.length) {
       const rank = this.shape.length
@@ -673,7 +686,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
       throw invalid(RangeError, `indices: expected ${wanted}, got ${indices.length}`)
     }
     const index = this.shape.map((size, dim) => validateIndex(`indices[${dim}]`, indices[dim], size))
-    this.#store.throwIfClosed()
+    this.#store.admit()
     return this.#named(() => this.#elementAt(dtype, index)) as ElementOf<D & DType>
   }
 
@@ -702,7 +715,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * RangeError ZT_INVALID_ARG
    */
   toArray(options?: { readonly maxElements?: number | undefined }): Nested<ElementOf<D & DType>> {
-    this.#store.throwIfClosed()
+    this.#store.admit()
     const { maxElements } = readOptions(options, ['maxElements'])
     const max = optional(maxElements, (value) => validateInteger('maxElements', value)) ?? MAX_ELEMENTS
     const dtype = this.#dense()
@@ -724,16 +737,20 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     const { highWaterMark, signal } = readOptions(options, ['highWaterMark', 'signal'])
     const piece = optional(highWaterMark, (value) => validateInteger('highWaterMark', value, 1)) ?? PIECE
     optional(signal, validateAbortSignal)
-    this.#store.throwIfClosed()
+    this.#store.admit()
     const dtype = this.#dense()
     const divides = dtype.bits >= 8 && (this.#plainOffset !== undefined || this.#decodesByRange())
-    const load = (slice: readonly Range[] | undefined) => this.load({ slice, signal }) as Promise<TypedArray>
+    const load = (slice: readonly Range[] | undefined) =>
+      asPart(() => this.load({ slice, signal })) as Promise<TypedArray>
+    const { calls } = this.#store
+    const trace = calls.begin(this.#ordinal)
+    const stream = (chunks: AsyncGenerator<Uint8Array>) => readStream(chunks, piece, signal, calls, trace)
     if (divides || this.#plainOffset !== undefined || this.byteLength <= DECODED_WHOLE) {
       const parts = divides ? boxes(this.shape, Math.max(1, Math.floor((piece * 8) / dtype.bits))) : [undefined]
-      return readStream(loaded(parts, piece, load), piece, signal)
+      return stream(loaded(parts, piece, load))
     }
     const ref = { store: this.#store, ordinal: this.#ordinal, component: this.#dataOrdinal() }
-    return readStream(decoded(ref, piece, signal), piece, signal)
+    return stream(decoded(ref, piece, signal))
   }
 
   /**
@@ -756,7 +773,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   #slice({ ranges, shape }: Selected): TensorSlice<D & DType> {
-    this.#store.throwIfClosed()
+    this.#store.admit()
     const dtype = this.#dense()
     const plan = rethrowNative(() => binding.planSlice([...this.shape], ranges, dtype.bits))
     return TensorSlice.make(this.dtype as D & DType, shape, this.#sliceView(dtype, plan, ranges))
@@ -873,7 +890,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   #sparseArrays(layout: Layout, roles: string[]): TypedArray[] {
-    this.#store.throwIfClosed()
+    this.#store.admit()
     this.#sparse(layout)
     return roles.map((role) => (this.components.get(role) as Component).data)
   }
@@ -944,8 +961,18 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     optional(signal, validateAbortSignal)
     const movable = optional(transferable, (value) => validateBoolean('transferable', value)) ?? false
     signal?.throwIfAborted()
-    this.#store.throwIfClosed()
+    this.#store.admit()
     this.#sparse(layout)
+    const { calls } = this.#store
+    return await calls.during('load', calls.begin(this.#ordinal), this.#loadArrays(layout, roles, movable, signal))
+  }
+
+  async #loadArrays(
+    layout: Layout,
+    roles: string[],
+    movable: boolean,
+    signal: AbortSignal | undefined,
+  ): Promise<TypedArray[]> {
     const stage = await this.#store.stage(this.#ordinal, undefined, signal)
     const start = (control: NativeControl) => this.#store.native.loadSparse(this.#ordinal, control, stage)
     const { value: memories, sole } = await this.#store.shared.join(
@@ -972,10 +999,13 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    * @throws ZTensorError ZT_CLOSED, ZT_IO, ZT_LIMIT; TypeError ZT_INVALID_ARG; the signal's reason
    */
   async verify(options?: JobOptions): Promise<VerifyResult> {
-    this.#store.throwIfClosed()
+    this.#store.admit()
     const all = rethrowNative(() => this.#store.native.warnings())
     const warnings = all.filter(({ tensor }) => tensor === this.name).map((warning) => Object.freeze(warning))
-    return { ...(await verifyTensors(this.#store, Uint32Array.of(this.#ordinal), options, false)), warnings }
+    const { calls } = this.#store
+    const trace = calls.begin(this.#ordinal, true)
+    const verifying = verifyTensors(this.#store, Uint32Array.of(this.#ordinal), options, false)
+    return { ...(await calls.during('verify', trace, verifying)), warnings }
   }
 
   /**

@@ -3,6 +3,7 @@ import { basename } from 'node:path'
 import { inspect } from 'node:util'
 import { isMap, isUint8Array } from '../native/realm.js'
 import { inTurns } from '../read/batches.js'
+import { withinCall } from '../read/calls.js'
 import { TensorFile } from '../read/file.js'
 import type { Attributes } from '../values/attributes.js'
 import { OUTLINE } from '../values/outline.js'
@@ -130,7 +131,7 @@ function probe(file: TensorFile, chosen: Uint32Array): void {
     if (layout === 'dense' && byteLength > 0 && byteLength < bytes) [smallest, bytes] = [at, byteLength]
   }
   if (smallest < 0) return
-  for (const component of TensorFile.at(file, smallest).components.values()) void component.copyReason
+  for (const component of TensorFile.at(file, smallest).components.values()) void withinCall(() => component.copyReason)
 }
 
 /** Collects the parts of a report that come from the index, for the tensors of these ordinals. */
@@ -172,7 +173,7 @@ export async function columns(
       parts.stored.push(component.storedLength)
       parts.encoding.push(encodings.number(component.encoding))
       parts.digest.push(digests.number(component.digest?.split(':', 1)[0] ?? ''))
-      parts.reason.push(reasons.number(component.copyReason ?? ''))
+      parts.reason.push(reasons.number(withinCall(() => component.copyReason) ?? ''))
     }
   })
   const listed: TensorColumns = {

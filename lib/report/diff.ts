@@ -4,6 +4,7 @@ import { diff, type TensorChange } from '../compare/diff.js'
 import { ZTensorError } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
 import type { Progress } from '../native/job.js'
+import { withinCall } from '../read/calls.js'
 import type { TensorFile } from '../read/file.js'
 import { boxes } from '../read/read-stream.js'
 import type { AnyTensor } from '../read/tensor.js'
@@ -80,7 +81,7 @@ async function sumsOf(a: AnyTensor, b: AnyTensor, signal: AbortSignal | undefine
   try {
     for (const slice of boxes(a.shape, PIECE)) {
       const how = { as: 'float32', slice, signal } as const
-      const [left, right] = await Promise.all([a.load(how), b.load(how)])
+      const [left, right] = await withinCall(() => Promise.all([a.load(how), b.load(how)]))
       running.add(left as Float32Array, right as Float32Array)
       await nextTurn()
     }
@@ -133,7 +134,7 @@ export async function diffFacts(
   const positions = new Map(names.map((name, at) => [name, at]))
   const compared = new Set([...names, ...others.map(({ name }) => name)])
   const filter = ({ name }: AnyTensor): boolean => compared.has(name)
-  const found = await diff(against, file, { filter, onProgress: progress, signal })
+  const found = await withinCall(() => diff(against, file, { filter, onProgress: progress, signal }))
   const numberOf = (name: string): number => positions.get(name) as number
   const changed: ChangedTensor[] = []
   for (const change of found.changed) {

@@ -1,9 +1,9 @@
 // Makes a report: opens the files and collects the data.
 
-import type { Progress } from '../native/job.js'
+import type { Counts, ValidJob } from '../native/job.js'
 import { everything } from '../read/batches.js'
 import { TensorFile } from '../read/file.js'
-import { open } from '../read/open.js'
+import { openAll } from '../read/open.js'
 import type { Source } from '../read/source.js'
 import type { AnyTensor } from '../read/tensor.js'
 import { jobOptions } from '../read/verify.js'
@@ -18,11 +18,11 @@ import type { ReportOptions } from './report.js'
 
 /** Combines the progress of consecutive passes. */
 class Passes {
-  readonly #report: ((progress: Progress) => void) | undefined
+  readonly #report: ((counts: Counts) => void) | undefined
   readonly #total: { totalBytes: number; totalTensors: number }
   #before = { bytes: 0, tensors: 0 }
 
-  constructor(report: ((progress: Progress) => void) | undefined, passes: readonly (readonly [number, number])[]) {
+  constructor(report: ((counts: Counts) => void) | undefined, passes: readonly (readonly [number, number])[]) {
     this.#report = report
     this.#total = {
       totalBytes: passes.reduce((sum, [bytes]) => sum + bytes, 0),
@@ -30,7 +30,7 @@ class Passes {
     }
   }
 
-  readonly listen = ({ bytes, tensors }: Pick<Progress, 'bytes' | 'tensors'>): void => {
+  readonly listen = ({ bytes, tensors }: Pick<Counts, 'bytes' | 'tensors'>): void => {
     const all = { bytes: this.#before.bytes + bytes, tensors: this.#before.tensors + tensors }
     this.#report?.({ ...this.#total, ...all })
   }
@@ -58,7 +58,7 @@ export async function reportData(
   file: TensorFile,
   chosen: Uint32Array,
   against: TensorFile | undefined,
-  { statistics, filter, title, onProgress, signal }: Omit<ReportOptions, 'against'>,
+  { statistics, filter, title, onProgress, signal }: Pick<ReportOptions, 'statistics' | 'filter' | 'title'> & ValidJob,
   live = false,
 ): Promise<ReportData> {
   const read = statistics ?? !TensorFile.storeOf(file).isRemote
@@ -95,28 +95,6 @@ function othersOf(
   )
 }
 
-/** Opens the files of a report. `close()` closes those that were not open before. */
-export async function openSides(
-  given: readonly (Source | TensorFile | undefined)[],
-  signal: AbortSignal | undefined,
-): Promise<{ sides: (TensorFile | undefined)[]; close: () => void }> {
-  const opened: TensorFile[] = []
-  const close = () => {
-    for (const file of opened) file.close()
-  }
-  const sides: (TensorFile | undefined)[] = []
-  try {
-    for (const side of given) {
-      if (side === undefined || side instanceof TensorFile) sides.push(side)
-      else sides.push(opened[opened.push(await open(side, { signal })) - 1])
-    }
-  } catch (error) {
-    close()
-    throw error
-  }
-  return { sides, close }
-}
-
 /** `report` of lib/lazy.ts. */
 export async function makeReport(source: Source | TensorFile, options?: ReportOptions): Promise<string> {
   const read = readOptions(options, ['against', 'statistics', 'filter', 'title', 'onProgress', 'signal'])
@@ -125,9 +103,9 @@ export async function makeReport(source: Source | TensorFile, options?: ReportOp
   const job = jobOptions({ onProgress: read.onProgress, signal: read.signal })
   tensorFilter(read.filter)
   read.signal?.throwIfAborted()
-  const { sides, close } = await openSides([source, read.against], read.signal)
+  const { files, close } = await openAll([source, read.against], read.signal)
   try {
-    const [file, against] = sides as [TensorFile, TensorFile | undefined]
+    const [file, against] = files as [TensorFile, TensorFile | undefined]
     const { filter } = read
     const chosen = await chosenIn(file, read)
     const data = await reportData(file, chosen, against, { statistics, filter, title, ...job })

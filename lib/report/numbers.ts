@@ -1,6 +1,7 @@
 // Statistics of tensors for a report.
 import { ZTensorError } from '../native/errors.js'
 import type { Progress } from '../native/job.js'
+import { withinCall } from '../read/calls.js'
 import { TensorFile } from '../read/file.js'
 import type { Histogram, TensorStats } from '../read/stats.js'
 import type { AnyTensor } from '../read/tensor.js'
@@ -56,7 +57,7 @@ export async function tensorFound(
   signal: AbortSignal | undefined,
 ): Promise<TensorFound> {
   try {
-    return numbersOf(await tensor.stats({ bins, signal }))
+    return numbersOf(await withinCall(() => tensor.stats({ bins, signal })))
   } catch (error) {
     if (!(error instanceof ZTensorError) || !WITHOUT.has(error.code)) throw error
     return { code: error.code, message: error.message }

@@ -5,6 +5,7 @@ import { type AddressInfo, isIP } from 'node:net'
 import { hostname } from 'node:os'
 import { invalid, ZTensorError } from '../native/errors.js'
 import { TensorFile } from '../read/file.js'
+import { openAll } from '../read/open.js'
 import type { Source } from '../read/source.js'
 import { jobOptions } from '../read/verify.js'
 import {
@@ -17,7 +18,7 @@ import {
 } from '../values/arguments.js'
 import { tensorFilter } from '../values/filter.js'
 import { type Page, pageOf } from './html.js'
-import { chosenIn, openSides, reportData } from './make.js'
+import { chosenIn, reportData } from './make.js'
 import { BINS, tensorFound } from './numbers.js'
 import type { ReportServer, ServeReportOptions } from './report.js'
 import { sliceOf } from './slice.js'
@@ -180,9 +181,9 @@ export async function startServer(source: Source | TensorFile, options?: ServeRe
   const job = jobOptions({ onProgress: read.onProgress, signal: read.signal })
   tensorFilter(read.filter)
   read.signal?.throwIfAborted()
-  const { sides, close: closeFiles } = await openSides([source, read.against], read.signal)
+  const { files, close: closeFiles } = await openAll([source, read.against], read.signal)
   try {
-    const [file, against] = sides as [TensorFile, TensorFile | undefined]
+    const [file, against] = files as [TensorFile, TensorFile | undefined]
     const { filter } = read
     const chosen = await chosenIn(file, read)
     const data = await reportData(file, chosen, against, { statistics, filter, title, ...job }, true)

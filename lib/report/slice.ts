@@ -1,6 +1,7 @@
 // Samples a slice of a tensor for a heat map.
 
 import { invalid } from '../native/errors.js'
+import { withinCall } from '../read/calls.js'
 import type { Range } from '../read/slice.js'
 import type { AnyTensor } from '../read/tensor.js'
 import { validateInteger } from '../values/arguments.js'
@@ -47,14 +48,14 @@ export async function sliceOf(
     // A vector may fill the whole square.
     const step = Math.max(1, Math.ceil(size / (SIDE * SIDE)))
     const slice: Range[] = rows === undefined ? [] : [[0, size, step]]
-    const values = (await tensor.load({ as: 'float32', slice, signal })) as Float32Array
+    const values = (await withinCall(() => tensor.load({ as: 'float32', slice, signal }))) as Float32Array
     return folded(values, step, size)
   }
   const [height, width] = [rows as number, columns]
   const steps = [stepOf(height), stepOf(width)] as const
   const leading: Range[] = indices.map((index) => [index])
   const slice: Range[] = [...leading, [0, height, steps[0]], [0, width, steps[1]]]
-  const values = (await tensor.load({ as: 'float32', slice, signal })) as Float32Array
+  const values = (await withinCall(() => tensor.load({ as: 'float32', slice, signal }))) as Float32Array
   return {
     rows: Math.ceil(height / steps[0]),
     columns: Math.ceil(width / steps[1]),

@@ -6,7 +6,7 @@ import { quantizedResult, withAttributes } from '../convert/convert.js'
 import type { ConvertResult } from '../convert/options.js'
 import { refusedOf, skipping, tensorsOf } from '../convert/refusals.js'
 import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
-import { type JobOptions, run } from '../native/job.js'
+import { run, type ValidJob } from '../native/job.js'
 import { toBufferSync } from '../native/memory.js'
 import type { ExpectedTensors, NativeControl } from '../native/native.js'
 import { messageOf } from '../native/realm.js'
@@ -214,7 +214,7 @@ async function checksOf(
   tasks: readonly ConvertTask[],
   results: readonly ConvertTaskResult[],
   opening: OpenOptions | undefined,
-  job: JobOptions,
+  job: ValidJob,
 ): Promise<Checks> {
   const [first] = tasks as [ConvertTask]
   const options = optionsOf(first.options)

@@ -5,7 +5,7 @@ import type { ConvertOptions } from '../convert/options.js'
 import type { Conversion } from '../convert/plan.js'
 import { skipping } from '../convert/refusals.js'
 import { ZTensorError } from '../native/errors.js'
-import { type JobOptions, run } from '../native/job.js'
+import { run, type ValidJob } from '../native/job.js'
 import { binding } from '../native/native.js'
 import { TensorFile } from '../read/file.js'
 import { type OpenOptions, open } from '../read/open.js'
@@ -74,7 +74,7 @@ export async function runConvert(
   task: ConvertTask,
   opening: OpenOptions | undefined,
   given: RemoteOptions | undefined,
-  { onProgress, signal }: JobOptions,
+  { onProgress, signal }: ValidJob,
 ): Promise<ConvertTaskResult> {
   const { options, count, part } = task
   const path = filePathOf(task)

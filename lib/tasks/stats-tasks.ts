@@ -1,7 +1,7 @@
 // The tasks of distributed statistics.
 
 import { invalid, ZTensorError } from '../native/errors.js'
-import type { JobOptions } from '../native/job.js'
+import type { ValidJob } from '../native/job.js'
 import { TensorFile } from '../read/file.js'
 import type { OpenOptions } from '../read/open.js'
 import { type Histogram, type StatsOptions, statsRequest, type TensorStats } from '../read/stats.js'
@@ -101,7 +101,7 @@ function jsonOf(name: string, stats: TensorStats): JsonStats {
 export async function runStats(
   { source: from, ordinals, options, job, task }: StatsTask,
   opening: OpenOptions | undefined,
-  { onProgress, signal }: JobOptions,
+  { onProgress, signal }: ValidJob,
 ): Promise<StatsTaskResult> {
   const file = await openSource(from, opening, signal)
   try {

@@ -2,7 +2,7 @@
 
 import { type ErrorCode, invalid, ZTensorError } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
-import type { JobOptions } from '../native/job.js'
+import type { ValidJob } from '../native/job.js'
 import { TensorFile } from '../read/file.js'
 import type { OpenOptions } from '../read/open.js'
 import { type VerifyResult, verifyTensors } from '../read/verify.js'
@@ -91,7 +91,7 @@ export function validateVerifyTask(name: string, value: unknown): VerifyTask {
 export async function runVerify(
   { source: from, ordinals, job, task }: VerifyTask,
   opening: OpenOptions | undefined,
-  { onProgress, signal }: JobOptions,
+  { onProgress, signal }: ValidJob,
 ): Promise<VerifyTaskResult> {
   const file = await openSource(from, opening, signal)
   try {

@@ -1,7 +1,7 @@
 // Validates the tensors to write, before anything is written.
 
 import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
-import { type BlockType, binding, type SparseSpec } from '../native/native.js'
+import { type BlockType as BlockSize, binding, type SparseSpec } from '../native/native.js'
 import { arrayKind, isPlainObject } from '../native/realm.js'
 import { indexCode } from '../read/sparse.js'
 import {
@@ -25,6 +25,7 @@ import {
   validateShape,
   validateView,
 } from '../values/elements.js'
+import type { BlockType } from '../values/format-table.js'
 
 /** A dense tensor to write. A dense `Tensor`, a `TensorSlice` and a `LoadedTensor` are also accepted. */
 export interface TensorInput {
@@ -86,7 +87,7 @@ export interface AddDenseOptions extends AddOptions {
    * Quantizes the elements to a ggml block type (`'q4_k'`, `'q8_0'`, …), bit for bit as llama.cpp does. The last dimension must be whole
    * blocks: of 256 elements for `q2_k` to `q6_k`, of 32 for most others. For GGUF and zTensor, which store the layout `gguf.<type>/1`.
    */
-  readonly type?: string | undefined
+  readonly type?: BlockType | (string & {}) | undefined
 }
 
 /** A component and its elements. */
@@ -165,7 +166,7 @@ function validateBlockType(value: unknown): string {
 
 /** The quantized tensor to write. */
 export function quantizedInput({ name, attributes, elements }: Dense, type: string): Composed {
-  const { elements: perBlock, bytes, layout, parameters } = rethrowNative(() => binding.blockType(type)) as BlockType
+  const { elements: perBlock, bytes, layout, parameters } = rethrowNative(() => binding.blockType(type)) as BlockSize
   const { shape, dtype, data, from } = elements
   const row = shape.at(-1) ?? 1
   if (row % perBlock !== 0)

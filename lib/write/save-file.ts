@@ -1,9 +1,13 @@
 // Writes a whole file in one call, like `save_file` of safetensors.
 import { inspect } from 'node:util'
+import { type Counts, INTERVAL_MS, type JobOptions, type ValidJob } from '../native/job.js'
 import { isMap, isPlainObject } from '../native/realm.js'
+import { withinCall } from '../read/calls.js'
 import { type Loaded, LoadedObject } from '../read/loaded.js'
 import { CooTensor, CsrTensor } from '../read/sparse.js'
+import type { Store } from '../read/store.js'
 import { type AnyTensor, Tensor } from '../read/tensor.js'
+import { jobOptions } from '../read/verify.js'
 import { isIterable, readOptions, wrongType } from '../values/arguments.js'
 import type { TypedArray } from '../values/dtype.js'
 import type { CooInput, CsrInput, ObjectInput, TensorInput } from './input.js'
@@ -20,6 +24,7 @@ export type AnyInput = TypedArray | TensorInput | CsrInput | CooInput | ObjectIn
 export type Tensors = Readonly<Record<string, AnyInput>> | Iterable<readonly [name: string, tensor: AnyInput]>
 
 const nameOf = (entry: unknown): unknown => (Array.isArray(entry) ? entry[0] : undefined)
+const tensorOf = (entry: unknown): unknown => (Array.isArray(entry) ? entry[1] : undefined)
 
 /** Adds a tensor in its own layout. */
 async function add(writer: TensorWriter, name: string, input: AnyInput): Promise<void> {
@@ -33,17 +38,77 @@ async function add(writer: TensorWriter, name: string, input: AnyInput): Promise
   return writer.add(name, given as TensorInput)
 }
 
+/** How to write a file. */
+export interface SaveFileOptions extends CreateOptions {
+  /**
+   * Called after a tensor was written, about every 100 ms, and once at the end. The totals of an iterator are those of the tensors that it
+   * has returned so far.
+   */
+  onProgress?: JobOptions['onProgress']
+}
+
+/** The tensors to write: keeps their files open, and counts bytes for the progress. */
+class Sources {
+  readonly #stores = new Set<Store>()
+  readonly #onProgress: ValidJob['onProgress']
+  #counts: Counts = { bytes: 0, totalBytes: 0, tensors: 0, totalTensors: 0 }
+  #reported = 0
+
+  constructor(onProgress: ValidJob['onProgress']) {
+    this.#onProgress = onProgress
+  }
+
+  /** Adds a tensor that will be written. If its file drains from now on, it waits until `close`. */
+  add(input: unknown): void {
+    const { totalBytes, totalTensors } = this.#counts
+    if (this.#onProgress !== undefined)
+      this.#counts = { ...this.#counts, totalBytes: totalBytes + sizeOf(input), totalTensors: totalTensors + 1 }
+    if (!Tensor.is(input)) return
+    const { store } = Tensor.ref(input)
+    if (this.#stores.has(store)) return
+    store.calls.enter()
+    this.#stores.add(store)
+  }
+
+  wrote(input: unknown): void {
+    if (this.#onProgress === undefined) return
+    const { bytes, tensors } = this.#counts
+    this.#counts = { ...this.#counts, bytes: bytes + sizeOf(input), tensors: tensors + 1 }
+    const now = performance.now()
+    if (now - this.#reported >= INTERVAL_MS) this.report()
+  }
+
+  report(): void {
+    if (this.#onProgress === undefined) return
+    this.#reported = performance.now()
+    this.#onProgress(this.#counts)
+  }
+
+  close(): void {
+    for (const { calls } of this.#stores) calls.end()
+  }
+}
+
+/** Size in bytes of a tensor's elements and indices. */
+function sizeOf(input: unknown): number {
+  if (Tensor.is(input) || ArrayBuffer.isView(input)) return input.byteLength
+  const { data, values, indices, indptr, coords, components } = Object(input)
+  const parts = Object.values(Object(components)).map((part) => Object(part).data)
+  const sizes = [data, values, indices, indptr, coords, ...parts].map((array) => Object(array).byteLength)
+  return sizes.reduce((sum: number, size: unknown) => (typeof size === 'number' ? sum + size : sum), 0)
+}
+
 /** Adds a tensor of an open file. Its attributes are only copied if its layout needs them: not every format supports attributes. */
 async function addTensor(writer: TensorWriter, name: string, tensor: AnyTensor): Promise<void> {
-  if (tensor.layout === 'sparse_csr') return writer.addCsr(name, await tensor.loadCsr())
-  if (tensor.layout === 'sparse_coo') return writer.addCoo(name, await tensor.loadCoo())
+  if (tensor.layout === 'sparse_csr') return writer.addCsr(name, await withinCall(() => tensor.loadCsr()))
+  if (tensor.layout === 'sparse_coo') return writer.addCoo(name, await withinCall(() => tensor.loadCoo()))
   if (tensor.layout === 'dense') {
     const { dtype, shape } = tensor
-    return writer.add(name, { dtype, shape, data: (await tensor.load()) as TypedArray })
+    return writer.add(name, { dtype, shape, data: (await withinCall(() => tensor.load())) as TypedArray })
   }
   const components: Record<string, { dtype: TensorInput['dtype']; data: TypedArray }> = {}
   for (const [role, component] of tensor.components)
-    components[role] = { dtype: component.dtype, data: await component.load() }
+    components[role] = { dtype: component.dtype, data: await withinCall(() => component.load()) }
   const { layout, dtype, shape, attributes } = tensor
   await writer.addObject(name, { layout, dtype, shape, attributes, components })
 }
@@ -58,7 +123,7 @@ async function addTensor(writer: TensorWriter, name: string, tensor: AnyTensor):
  * format cannot represent, ZT_LIMIT, ZT_IO, and for tensors of an open file the errors of its `load`; TypeError and RangeError
  * ZT_INVALID_ARG; the signal's reason
  */
-export async function saveFile(path: string | URL, tensors: Tensors, options?: CreateOptions): Promise<void> {
+export async function saveFile(path: string | URL, tensors: Tensors, options?: SaveFileOptions): Promise<void> {
   // The order of safetensors for Python.
   const isSwapped = typeof tensors === 'string'
   if (isSwapped || ArrayBuffer.isView(tensors) || !(isIterable(tensors) || isPlainObject(tensors))) {
@@ -66,21 +131,30 @@ export async function saveFile(path: string | URL, tensors: Tensors, options?: C
     throw wrongType('tensors', isSwapped ? `${what}, as in saveFile(path, tensors)` : what, tensors)
   }
   const entries = isIterable(tensors) ? tensors : Object.entries(tensors)
-  const read = readOptions(options, CREATE_OPTIONS)
-  const writer = await create(path, { ...read, overwrite: read.overwrite ?? true })
+  const { onProgress, ...read } = readOptions(options, [...CREATE_OPTIONS, 'onProgress'])
+  const sources = new Sources(jobOptions({ onProgress }).onProgress)
+  // The tensors of an iterator are known one by one.
+  const isKnown = Array.isArray(entries) || isMap(entries)
+  let writer: TensorWriter | undefined
   try {
-    // The names of an iterator are known one by one.
-    if (Array.isArray(entries) || isMap(entries)) TensorWriter.foresee(writer, Array.from(entries, nameOf))
+    if (isKnown) for (const entry of entries) sources.add(tensorOf(entry))
+    writer = await create(path, { ...read, overwrite: read.overwrite ?? true })
+    if (isKnown) TensorWriter.foresee(writer, Array.from(entries, nameOf))
     for (const entry of entries) {
       if (!Array.isArray(entry)) throw wrongType('an entry of tensors', '[name, tensor]', entry)
+      if (!isKnown) sources.add(entry[1])
       await add(writer, entry[0], entry[1]).catch((error) => {
         if (error?.code === 'ZT_INVALID_ARG') error.message = `tensors[${inspect(entry[0])}]: ${error.message}`
         throw error
       })
+      sources.wrote(entry[1])
     }
     await writer.finish()
+    sources.report()
   } catch (error) {
-    await writer.abort()
+    await writer?.abort()
     throw error
+  } finally {
+    sources.close()
   }
 }

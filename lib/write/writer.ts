@@ -11,6 +11,7 @@ import {
   type WriteRequest,
 } from '../native/native.js'
 import { messageOf } from '../native/realm.js'
+import { TensorFile } from '../read/file.js'
 import { optional, readOptions, validateAbortSignal, validateText } from '../values/arguments.js'
 import { checkRemoved } from '../values/attributes.js'
 import { fileBytes } from '../values/byte-order.js'
@@ -435,11 +436,12 @@ export class TensorWriter {
   async #link(name: string, tensor: LinkInput): Promise<void> {
     const checked = validateText('name', name)
     const wanted = validateLink(checked, tensor)
-    await this.#next(async () => {
+    const link = async () => {
       this.#check()
       const { ordinal, native, linked } = await this.#links.resolve(wanted, this.#signal)
       this.#native.link(native, ordinal, checked, linked)
-    })
+    }
+    await TensorFile.storeOf(wanted.file).calls.hold(() => this.#next(link))
   }
 
   /**
