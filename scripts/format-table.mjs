@@ -12,7 +12,7 @@ const writable = formats.filter(({ writes }) => writes.length > 0)
 const versions = writable.flatMap(({ writes }) => writes).flatMap(({ version }) => version ?? [])
 const union = (names) => [...names].map((name) => JSON.stringify(name)).join(' | ')
 
-const text = `// The addon's table of formats (src/formats.rs), by \`npm run formats\`. Not edited by hand.
+const text = `// The addon's table of formats (src/values/formats.rs), by \`npm run formats\`. Not edited by hand.
 import type { FormatInfo } from './formats.js'
 
 /** The containers that files come in. */
