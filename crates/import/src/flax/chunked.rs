@@ -5,8 +5,7 @@ use ztensor_core::checked::product;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::model::{Blob, ByteOrder, DType, Data, Piece, Pieces};
 
-use super::RULE;
-use super::array::Array;
+use super::array::{Array, RULE};
 use crate::msgpack::{Reader, Run, Token};
 
 /// The key that marks a map as a chunked array.

@@ -11,10 +11,10 @@ use ztensor_core::model::{
     Attributes, Builder, Component, DType, Label, Layout, NewTensor, Piece, Pieces, Strided, View,
 };
 
+use super::archive::Array;
 use super::array;
 use super::array::ARRAY;
 use super::header::Elements;
-use super::npz::Array;
 
 /// Maximum bytes of a member that is read to interpret the others.
 const SMALL: u64 = 4096;
