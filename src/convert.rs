@@ -21,7 +21,7 @@ use ztensor_core::sources::siblings::Links;
 use ztensor_core::work::lanes::Lane;
 use ztensor_core::work::{Stop, Watch};
 use ztensor_core::write::{SetFile, Writer};
-use ztensor_gguf::checkpoint::Given;
+use ztensor_gguf::checkpoint::MetadataOverrides;
 use ztensor_gguf::checkpoint::derived::{Selected, derive};
 use ztensor_gguf::checkpoint::folder::Folder;
 use ztensor_gguf::checkpoint::name::model_name;
@@ -145,7 +145,7 @@ impl NativeConversion {
         control: &Control,
     ) -> Result<Object<'env>> {
         let source = file.reader(env, control, None)?;
-        let given = Given::new(input::from_js_map(set)?).of_model(model_name(&location));
+        let given = MetadataOverrides::new(input::from_js_map(set)?).of_model(model_name(&location));
         let lane = if remote.is_some() { Lane::Remote } else { Lane::Long };
         let links = links(follow_links);
         let (inner, stop) = (Arc::clone(&self.inner), control.watch.stop.clone());
@@ -386,7 +386,7 @@ fn finish_selection(
     }
     let is_read = with_writer(slot, |writer| {
         let format = writer.format();
-        (format.is_read_by_others)(is_basic, &writer.attributes())
+        (format.is_read_by_others)(is_basic, writer.attributes())
     })?;
     let readers = if is_read { readers.clone() } else { vec![THIS] };
     Ok(OrderedTensors { tensors: number(selected.len() as u64), stored: selected.stored(catalog), readers })

@@ -19,7 +19,9 @@ use ztensor_core::model::{
 };
 use ztensor_core::read::Reading;
 
-use super::{Axis, Blocks, Content, Element, Files, Given, Piece, Plan, Planned, Tensor, View, plan};
+use super::{
+    Axis, Blocks, Content, Element, Files, MetadataOverrides, Piece, Plan, Planned, Tensor, View, plan,
+};
 use crate::value::{Array, TYPE, VALUE, Value};
 
 /// Most elements of a tensor that is computed, and not only copied: norms, and factors of the rotary embedding.
@@ -87,7 +89,7 @@ impl Derived {
 
 /// Derives the GGUF file of an open checkpoint. `files` are those next to the weights. Fails like [`plan`], and with `ZT_BAD_LAYOUT` for
 /// tensors that are not dense.
-pub fn derive(reading: Reading<'_>, files: &dyn Files, given: &Given) -> Result<Derived> {
+pub fn derive(reading: Reading<'_>, files: &dyn Files, given: &MetadataOverrides) -> Result<Derived> {
     let mut tensors = Vec::with_capacity(reading.catalog.len());
     for tensor in reading.catalog.iter() {
         let dtype = tensor.dtype().filter(|_| tensor.layout() == Layout::Dense);

@@ -14,7 +14,7 @@ use ztensor_core::kernels::widen::to_float32;
 use ztensor_core::model::DType;
 use ztensor_core::syntax::json::Reader;
 use ztensor_gguf::checkpoint::{
-    Blocks, Content, Element, Files, Given, Plan, Planned, Tensor, classes, plan,
+    Blocks, Content, Element, Files, MetadataOverrides, Plan, Planned, Tensor, classes, plan,
 };
 use ztensor_gguf::value::{Array, Value};
 
@@ -177,10 +177,10 @@ fn files(fixture: &Json) -> Held {
 }
 
 fn planned(files: &dyn Files, sources: &[Source]) -> Result<Plan> {
-    planned_with(files, &Given::default(), sources)
+    planned_with(files, &MetadataOverrides::default(), sources)
 }
 
-fn planned_with(files: &dyn Files, given: &Given, sources: &[Source]) -> Result<Plan> {
+fn planned_with(files: &dyn Files, given: &MetadataOverrides, sources: &[Source]) -> Result<Plan> {
     // The reference reads a file in the order of the names.
     let position = |name: &str| sources.iter().filter(|source| source.name.as_str() < name).count();
     let tensors: Vec<Tensor<'_>> = sources
@@ -511,12 +511,12 @@ fn a_pre_tokenizer_that_is_set_need_not_be_recognized() {
     let key = || Json::from("tokenizer.ggml.pre");
     let typed = Json::Map(vec![("type".into(), "string".into()), ("value".into(), "bloom".into())]);
     for value in [Json::from("bloom"), typed] {
-        let given = Given::new(vec![(key(), value)]);
+        let given = MetadataOverrides::new(vec![(key(), value)]);
         let plan = planned_with(&unknown, &given, &sources).unwrap();
         let pre = plan.metadata.iter().find(|(key, _)| key == "tokenizer.ggml.pre").map(|(_, value)| value);
         assert_eq!(pre, Some(&Value::from("bloom")));
     }
-    let other = Given::new(vec![(key(), Json::from(1))]);
+    let other = MetadataOverrides::new(vec![(key(), Json::from(1))]);
     assert_eq!(planned_with(&unknown, &other, &sources).unwrap_err().code(), Code::UnsupportedEncoding);
 }
 
