@@ -15,8 +15,9 @@ pub mod replacement;
 pub mod set;
 mod spool;
 pub mod store;
-pub(crate) mod temporary;
+mod temporary;
 pub mod upload;
+mod warning;
 pub mod whole;
 pub mod write_behind;
 
@@ -24,22 +25,16 @@ use std::fs::{File, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use crate::codecs::digest::{Algorithm, Digest};
+use crate::error::{Code, Error, Result};
+use crate::paths::folder_of;
 use access::Access;
 use block::Block;
 use complete::CompleteFiles;
 use folder::Folder;
 pub use spool::Spool;
 use temporary::Temporary;
-
-use crate::codecs::digest::{Algorithm, Digest};
-use crate::error::{Code, Error, Result};
-
-/// A problem that occurred after the file was renamed into place, when it could no longer be aborted.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Warning {
-    pub code: &'static str,
-    pub message: String,
-}
+pub use warning::Warning;
 
 /// A file written next to its target and renamed into place when it is complete and on disk. Until then, and if it is dropped unfinished,
 /// the target is unchanged.
@@ -75,7 +70,7 @@ impl AtomicFile {
         let old = Access::of(&target);
         let temporary = Temporary::in_folder_of(&target, old.is_some()).map_err(|error| {
             let error = error.file(&target);
-            let folder = temporary::folder_of(&target);
+            let folder = folder_of(&target);
             if folder.exists() {
                 return error;
             }
@@ -325,7 +320,7 @@ fn resolved(target: &Path) -> Result<PathBuf> {
             return Ok(found);
         }
         let Ok(link) = path.read_link() else { return Ok(path) };
-        path = temporary::folder_of(&path).join(link);
+        path = folder_of(&path).join(link);
     }
     let message = format!("'{}' is a link that leads back to itself", target.display());
     Err(Error::new(Code::Io, message).file(target))

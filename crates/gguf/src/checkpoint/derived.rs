@@ -15,7 +15,7 @@ use ztensor_core::kernels::widen::to_float32;
 use ztensor_core::limits::Limits;
 use ztensor_core::model::{
     self, Attributes, Blob, Builder, Catalog, Component, Container, DType, Data, Label, Layout, NewTensor,
-    Pieces, Strided,
+    Strided,
 };
 use ztensor_core::read::Reading;
 
@@ -335,7 +335,7 @@ fn join(parts: &[Component]) -> Result<Component> {
     let is_same = parts.iter().all(|part| part.view == first.view && part.stored_length() == length);
     let is_whole = parts.iter().all(|part| part.view == model::View::Whole);
     let pieces = blobs.into_iter().map(|blob| model::Piece { run: blob.stored, blob }).collect();
-    let mut joined = Component::new(first.role, first.dtype, Pieces::data(1, pieces)?);
+    let mut joined = Component::new(first.role, first.dtype, Data::pieces(1, pieces)?);
     match &first.view {
         _ if is_whole => {}
         model::View::Strided(strided) if is_same => {
