@@ -7,7 +7,7 @@ use std::io::{Seek, SeekFrom};
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::handle::{self, Handle, Held, OpenFile, is_a_directory, open_file, open_to_read, opened};
+use super::handle::{self, FileRef, Handle, OpenFile, is_a_directory, open_file, open_to_read, opened};
 use super::identity::Identity;
 use super::io::Io;
 use super::mapping::Mapping;
@@ -247,7 +247,7 @@ impl FileSource {
     }
 
     /// Returns the open file. Fails with `ZT_IO` if it is one of many that was closed, and another or a changed file is at its path by now.
-    pub fn file(&self) -> Result<Held<'_>> {
+    pub fn file(&self) -> Result<FileRef<'_>> {
         self.handle.get()
     }
 

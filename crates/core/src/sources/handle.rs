@@ -54,12 +54,12 @@ impl Deref for OpenFile {
 }
 
 /// An open file for the time of a use.
-pub enum Held<'h> {
+pub enum FileRef<'h> {
     Kept(&'h OpenFile),
     Shared(Arc<OpenFile>),
 }
 
-impl Deref for Held<'_> {
+impl Deref for FileRef<'_> {
     type Target = OpenFile;
 
     fn deref(&self) -> &OpenFile {
@@ -95,10 +95,10 @@ impl Handle {
     }
 
     /// Returns the open file. Fails with `ZT_IO` if it was closed, and another or a changed file is at its path by now.
-    pub fn get(&self) -> Result<Held<'_>> {
+    pub fn get(&self) -> Result<FileRef<'_>> {
         match self {
-            Self::Kept(file) => Ok(Held::Kept(file)),
-            Self::Reopened(reopened) => reopened.get().map(Held::Shared),
+            Self::Kept(file) => Ok(FileRef::Kept(file)),
+            Self::Reopened(reopened) => reopened.get().map(FileRef::Shared),
         }
     }
 }
