@@ -14,7 +14,7 @@ const versions = writable.flatMap(({ writes }) => writes).flatMap(({ version }) 
 const mixtures = writable.flatMap(({ writes }) => writes).flatMap(({ model }) => Object.values(model?.mixtures ?? {}))
 const union = (names) => [...names].map((name) => JSON.stringify(name)).join(' | ')
 
-const text = `// The addon's table of formats (src/formats.rs), by \`npm run formats\`. Not edited by hand.
+const text = `// The addon's table of formats (src/values/formats.rs), by \`npm run formats\`. Not edited by hand.
 import type { FormatInfo } from './formats.js'
 
 /** The containers that files come in. */

@@ -21,21 +21,22 @@ use ztensor_core::sources::siblings::Links;
 use ztensor_core::work::lanes::Lane;
 use ztensor_core::work::{Stop, Watch};
 use ztensor_core::write::{SetFile, Writer};
-use ztensor_gguf::checkpoint::Given;
+use ztensor_gguf::checkpoint::MetadataOverrides;
 use ztensor_gguf::checkpoint::derived::{Selected, derive};
 use ztensor_gguf::checkpoint::folder::Folder;
 use ztensor_gguf::checkpoint::name::model_name;
 
-use crate::control::Control;
-use crate::edit;
-use crate::error::{NativeError, misuse, throw};
-use crate::file::NativeFile;
-use crate::outflow::Outflow;
-use crate::remote::RemoteRequest;
-use crate::stage::{self, Stage, StageBatch};
-use crate::task::{spawn, spawn_aside};
-use crate::value;
-use crate::writer::{NativeWriter, Slot, dtype, format, with_writer};
+use crate::js::control::Control;
+use crate::js::error::{NativeError, misuse, throw};
+use crate::js::task::{spawn, spawn_aside};
+use crate::read::file::NativeFile;
+use crate::read::outflow::Outflow;
+use crate::read::remote::RemoteRequest;
+use crate::read::stage::Stage;
+use crate::read::staging::{self, StageBatch};
+use crate::values::arguments::{dtype, format};
+use crate::values::input;
+use crate::write::writer::{NativeWriter, Slot, with_writer};
 use ztensor_handover::number;
 
 /// The name of this package among the programs that read a file.
@@ -144,7 +145,7 @@ impl NativeConversion {
         control: &Control,
     ) -> Result<Object<'env>> {
         let source = file.reader(env, control, None)?;
-        let given = Given::new(value::from_js_map(set)?).of_model(model_name(&location));
+        let given = MetadataOverrides::new(input::from_js_map(set)?).of_model(model_name(&location));
         let lane = if remote.is_some() { Lane::Remote } else { Lane::Long };
         let links = links(follow_links);
         let (inner, stop) = (Arc::clone(&self.inner), control.watch.stop.clone());
@@ -185,7 +186,7 @@ impl NativeConversion {
         let inner = locked(&self.inner);
         let ordinals =
             if inspected { &inner.conversion.inspected.1 } else { inner.conversion.selection.ordinals() };
-        stage::batch(env, file, ordinals, from)
+        staging::batch(env, file, ordinals, from)
     }
 
     /// What cannot be held, page by page: in tensor order, and finally the file's own attributes if requested. With `without_attributes`, the tensors that
@@ -222,7 +223,7 @@ impl NativeConversion {
     ) -> Result<Object<'env>> {
         let (slot, source) = (Arc::clone(writer.slot()), file.reader(env, control, None)?);
         let BeginRequest { set, unset, tensors, part, outlines } = request;
-        let changes = set.zip(unset).map(|(set, unset)| edit::changes(set, unset)).transpose()?;
+        let changes = set.zip(unset).map(|(set, unset)| input::changes(set, unset)).transpose()?;
         let inner = Arc::clone(&self.inner);
         let job = move || {
             let inner = &mut *locked(&inner);
@@ -385,7 +386,7 @@ fn finish_selection(
     }
     let is_read = with_writer(slot, |writer| {
         let format = writer.format();
-        (format.is_read_by_others)(is_basic, &writer.attributes())
+        (format.is_read_by_others)(is_basic, writer.attributes())
     })?;
     let readers = if is_read { readers.clone() } else { vec![THIS] };
     Ok(OrderedTensors { tensors: number(selected.len() as u64), stored: selected.stored(catalog), readers })
@@ -493,7 +494,7 @@ pub fn attribute_refusal(
     canonical: bool,
     attributes: Unknown<'_>,
 ) -> Result<Option<NativeError>> {
-    let (format, attributes) = (format(&write_format)?, value::attributes(attributes)?);
+    let (format, attributes) = (format(&write_format)?, input::attributes(attributes)?);
     Ok(convert::check_attributes(&attributes, format, canonical).err().as_ref().map(NativeError::from))
 }
 

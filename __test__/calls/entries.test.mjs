@@ -4,20 +4,20 @@ import { readdirSync, readFileSync } from 'node:fs'
 import test from 'ava'
 
 const sources = new URL('../../src/', import.meta.url)
+const texts = readdirSync(sources, { recursive: true })
+  .filter((name) => name.endsWith('.rs'))
+  .map((name) => readFileSync(new URL(name.replaceAll('\\', '/'), sources), 'utf8'))
 const EXPORTED =
   /#\[napi(\((?:"[^"]*"|[^\]"])*\))?\]\s*(?:#\[[^\]]*\]\s*)*pub(?:\([^)]*\))?\s+(?:async\s+|unsafe\s+)*fn\s+(\w+)/g
 
 test('every callback from the host catches panics', (t) => {
-  const text = readFileSync(new URL('buffer.rs', sources), 'utf8')
-  const callbacks = text.split(/^extern "C" fn /m).slice(1)
+  const callbacks = texts.flatMap((text) => text.split(/^(?:unsafe )?extern "C" fn /m).slice(1))
   t.true(callbacks.length >= 2)
   for (const callback of callbacks) t.regex(callback.slice(0, callback.indexOf('\n}\n')), /\bcontain\(/)
 })
 
 test('every exported function catches panics', (t) => {
-  const functions = readdirSync(sources)
-    .filter((name) => name.endsWith('.rs'))
-    .flatMap((name) => [...readFileSync(new URL(name, sources), 'utf8').matchAll(EXPORTED)])
+  const functions = texts.flatMap((text) => [...text.matchAll(EXPORTED)])
   t.true(functions.length > 80, `${functions.length}`)
   t.deepEqual(
     functions.filter(([, options = '']) => !options.includes('catch_unwind')).map(([, , name]) => name),

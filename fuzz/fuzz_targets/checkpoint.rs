@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use ztensor_core::checked::product;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::model::DType;
-use ztensor_gguf::checkpoint::{Content, Files, Given, Tensor, plan};
+use ztensor_gguf::checkpoint::{Content, Files, MetadataOverrides, Tensor, plan};
 
 const LLAMA: &str = r#"{"architectures": ["LlamaForCausalLM"], "hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 2,
     "num_hidden_layers": 1, "vocab_size": 264, "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
@@ -123,7 +123,7 @@ fn check(folder: &Folder<'_>) {
         .zip(0..)
         .map(|(&(name, shape, dtype), position)| Tensor { name, shape, dtype, position })
         .collect();
-    let plan = match plan(folder, &Given::default(), &tensors) {
+    let plan = match plan(folder, &MetadataOverrides::default(), &tensors) {
         Ok(plan) => plan,
         Err(error) => {
             assert_ne!(error.code(), Code::Internal, "{error}");

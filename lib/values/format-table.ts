@@ -1,4 +1,4 @@
-// The addon's table of formats (src/formats.rs), by `npm run formats`. Not edited by hand.
+// The addon's table of formats (src/values/formats.rs), by `npm run formats`. Not edited by hand.
 import type { FormatInfo } from './formats.js'
 
 /** The containers that files come in. */

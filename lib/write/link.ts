@@ -18,14 +18,14 @@ export interface LinkInput {
   readonly shard?: string | undefined
 }
 
-interface Wanted {
+interface ValidLink {
   readonly file: TensorFile
   readonly tensor: string
   readonly shard: string | undefined
 }
 
 /** Validates a link. */
-export function validateLink(name: string, given: LinkInput): Wanted {
+export function validateLink(name: string, given: LinkInput): ValidLink {
   const { file, tensor, shard } = validateObject('tensor', given)
   return {
     file: TensorFile.checked('file', file),
@@ -48,7 +48,7 @@ export class Links {
   }
 
   /** Resolves a link to the tensor's ordinal, and its file's name, size and digest. */
-  async resolve({ file, tensor, shard }: Wanted, signal: AbortSignal | undefined) {
+  async resolve({ file, tensor, shard }: ValidLink, signal: AbortSignal | undefined) {
     const store = TensorFile.storeOf(file)
     file.tensor(tensor)
     const ordinal = store.native.find(tensor)

@@ -7,7 +7,7 @@ import { arrayKind, ofTypedArrays } from '../native/realm.js'
 import { BIG_ENDIAN, fileBytes } from '../values/byte-order.js'
 import type { DTypeInfo } from '../values/dtype.js'
 
-// The layout of the block, as in src/packet.rs: numbers, the shape as float64, the name in UTF-8, the elements.
+// The layout of the block, as in src/write/packet.rs: numbers, the shape as float64, the name in UTF-8, the elements.
 const NUMBERS = 6
 const SHAPE = 24
 const MAX_DIMENSIONS = 13

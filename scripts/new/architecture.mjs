@@ -11,9 +11,9 @@ use super::config::Defaults;
 use super::decoder::{
     ATTENTION, COMPUTED, EDGES, FEED_FORWARD, FEED_FORWARD_NORM, HEAD_SIZES, MEDIA, MORE_PARAMETERS, PARAMETERS,
 };
-use super::plan::Model;
+use super::plan::{Architecture, Model};
 use super::rope::THETA;
-use super::row::{Architecture, Row};
+use super::row::Row;
 
 const TENSORS: &[&[Row]] = &[EDGES, ATTENTION, FEED_FORWARD_NORM, FEED_FORWARD];
 

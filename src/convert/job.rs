@@ -16,11 +16,12 @@ use ztensor_core::work::lanes::Lane;
 use ztensor_core::write::SetFile;
 
 use super::{NativeConversion, locked, of};
-use crate::control::Control;
-use crate::file::NativeFile;
-use crate::memory::Memory;
-use crate::task::spawn;
-use crate::writer::{NativeWriter, alignment as aligned, format, gone, size};
+use crate::js::control::Control;
+use crate::js::task::spawn;
+use crate::read::file::NativeFile;
+use crate::read::memory::Memory;
+use crate::values::arguments::{alignment as aligned, format, size};
+use crate::write::writer::{NativeWriter, gone};
 use ztensor_handover::number;
 
 /// A file of a set that is planned.

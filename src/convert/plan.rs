@@ -18,14 +18,13 @@ use ztensor_core::work::lanes::Lane;
 use ztensor_gguf::quantization::{self, Matrix, Quantization};
 
 use super::{NativeConversion, locked, named, of};
-use crate::control::Control;
-use crate::edit;
-use crate::error::NativeError;
-use crate::file::NativeFile;
-use crate::formats::FORMATS;
-use crate::task::spawn;
-use crate::value;
-use crate::writer::format;
+use crate::js::control::Control;
+use crate::js::error::NativeError;
+use crate::js::task::spawn;
+use crate::read::file::NativeFile;
+use crate::values::arguments::format;
+use crate::values::formats::FORMATS;
+use crate::values::input;
 use ztensor_handover::number;
 
 /// What to make of the tensors of a selection.
@@ -213,8 +212,8 @@ impl Request {
             strict: request.strict,
             copies: request.copies,
             casts: casts.collect::<Result<_>>()?,
-            own: request.own.map(value::attributes).transpose()?,
-            changes: edit::changes(request.set, request.unset)?,
+            own: request.own.map(input::attributes).transpose()?,
+            changes: input::changes(request.set, request.unset)?,
             is_any: request.is_any,
             quantize: request.quantize,
             lack: request.lack,

@@ -14,9 +14,11 @@ mod planned;
 pub mod quantize;
 mod refusal;
 pub mod scaled;
+mod scaling;
 mod selection;
 mod sparse_tensor;
 mod spooled;
+mod target;
 
 use cast::{Pushing, cast_length};
 

@@ -192,7 +192,10 @@ impl Edit {
     /// Returns the bytes after the blobs of the changed file, which begin at `offset`; the tensors of `added` are new. They have been
     /// parsed like those of a file that is opened.
     pub fn tail(&self, added: &Catalog, offset: u64) -> Result<Vec<u8>> {
-        self.checked_tail(&self.old.spelling.changed(&self.old, &self.changes, added)?, offset)
+        self.checked_tail(
+            &self.old.spelling.changed(&self.old.catalog, &self.old.index.bytes, &self.changes, added)?,
+            offset,
+        )
     }
 
     /// Like [`Self::tail`], for a file whose blobs were moved to the offsets that `new_offset(tensor, component)` returns.
@@ -201,7 +204,7 @@ impl Edit {
         offset: u64,
         new_offset: impl Fn(usize, usize) -> Option<u64>,
     ) -> Result<Vec<u8>> {
-        self.checked_tail(&self.old.spelling.moved(&self.old, &new_offset)?, offset)
+        self.checked_tail(&self.old.spelling.moved(&self.old.index.bytes, &new_offset)?, offset)
     }
 
     fn checked_tail(&self, index: &[u8], offset: u64) -> Result<Vec<u8>> {

@@ -9,6 +9,7 @@ mod btf_encode;
 mod btf_parse;
 pub mod edit_format;
 pub mod edit_header;
+mod format;
 mod input;
 pub mod model_rules;
 pub mod overlap;
@@ -31,43 +32,22 @@ pub mod zt2;
 pub mod zt_magic;
 pub(crate) mod zt_trailer;
 
-pub use edit_format::{AttributeChanges, Change, Changes, EditFormat, Editable};
+pub use edit_format::{AttributeChanges, Change, Changes, EditFormat};
 pub use edit_header::{EditHeader, HeaderChanges, NewHeader, OpenHeader, RetainedData, Setting};
+pub use format::{Companions, Confidence, Format, Marker, bad_magic};
 pub use input::Input;
 pub use model_rules::{ModelKeys, ModelRules};
 pub use probe::Probe;
 pub use write_format::{
-    Alignment, AssembleFile, Assembler, Canonical, Checkpoint, DataShards, Doubles, EncodeIndex,
+    Alignment, AssembleFile, Assembler, Canonical, Checkpoint, DataShards, Doubles, Editable, EncodeIndex,
     EncodeIndexAt, FileAttributes, HeaderBound, Index, IndexBytes, Method, NameKeys, Names, RecordedDtypes,
     Sharding, Sink, SparseForm, TensorHeader, WriteFormat, WriteSettings,
 };
 
-use crate::error::{Code, Error, Result};
 use crate::model::Catalog;
 
 /// The formats of this crate, in the order in which lists name them.
 pub const CORE: &[Format] = &[zt::FORMAT, safetensors::FORMAT, btf::FORMAT];
-
-/// All that other modules know about a format.
-#[derive(Debug)]
-pub struct Format {
-    /// Its name in options and catalogs.
-    pub name: &'static str,
-    /// Its name in messages.
-    pub title: &'static str,
-    /// The file extensions, without the dot; the usual one first.
-    pub endings: &'static [&'static str],
-    /// What is missing in a file of another format, as part of a message: "no zTensor magic".
-    pub missing: &'static str,
-    /// Returns whether a file of 8 bytes or more has this format.
-    pub detect: fn(&Probe<'_>) -> Result<Confidence>,
-    /// Reads the index. Fails with [`bad_magic`] for a file of another format, because a caller may name any format.
-    pub parse: fn(&Input<'_>) -> Result<Catalog>,
-    /// What each version can hold when it is written, oldest version first; empty for a read-only format.
-    pub writes: &'static [&'static WriteFormat],
-    /// How the header of a file is edited; `None` for a format whose index comes last or cannot be edited.
-    pub header: Option<OpenHeader>,
-}
 
 /// The rows of this crate.
 impl WriteFormat {
@@ -79,39 +59,13 @@ impl WriteFormat {
     pub const ZT2: &'static Self = &zt::ZT2;
     pub const SAFETENSORS: &'static Self = &safetensors::WRITE_FORMAT;
     pub const BTF: &'static Self = &btf::WRITE_FORMAT;
-}
 
-/// Other files that come with the files of a format.
-#[derive(Debug)]
-pub struct Companions {
-    /// The name of the format.
-    pub format: &'static str,
-    /// Files that identify the file to open in a folder, in order of preference.
-    pub markers: &'static [Marker],
-    /// Returns the name of the index file for a file that has only tensor data; `None` for other names.
-    pub index_of: fn(&str) -> Option<String>,
-    /// Whether other kinds of files have the same extensions, so that an index and its data are recognized only if both exist.
-    pub in_pairs: bool,
-}
-
-/// A file that identifies the file to open in its folder.
-#[derive(Debug)]
-pub struct Marker {
-    pub name: &'static str,
-    /// Returns the path of the file to open, relative to the folder, from the first bytes of the marker; `None` if they are something else.
-    pub leads_to: fn(&[u8]) -> Option<String>,
-}
-
-/// How certain a format is that a file has this format.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Confidence {
-    No,
-    /// Only `parse` can decide. It is tried if no other format recognizes the file.
-    Possible,
-    /// A file of another format may begin in the same way; the signature of that format then decides.
-    Likely,
-    /// The file has its signature.
-    Certain,
+    /// Returns the format and exact version that a catalog was read from, if it is one of this crate.
+    pub fn of(catalog: &Catalog) -> Option<&'static Self> {
+        let rows = CORE.iter().flat_map(|format| format.writes.iter().copied());
+        let mut rows = rows.filter(|row| row.container() == catalog.container);
+        rows.find(|row| row.version == catalog.version.as_deref())
+    }
 }
 
 /// The formats that a file may have: all rows of one or several crates, or one requested format.
@@ -191,12 +145,6 @@ impl Formats {
     pub fn endings(self) -> impl Iterator<Item = &'static str> {
         self.iter().flat_map(|format| format.endings).copied()
     }
-}
-
-/// Returns the error for a file of no known format, or not of the requested format.
-pub fn bad_magic(what: &str) -> Error {
-    let message = format!("this is not a tensor file known here: {what}");
-    Error::new(Code::BadMagic, message).at(0)
 }
 
 #[cfg(test)]

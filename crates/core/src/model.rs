@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod blob;
 mod builder;
 mod component;
 mod data;
@@ -18,19 +19,22 @@ mod pieces;
 pub mod set;
 pub mod similar;
 pub mod slice;
+mod strided;
 mod view;
 
 pub use attributes::{Attributes, Entries};
+pub use blob::{Blob, Span};
 pub use builder::{Builder, NewTensor};
 pub use component::{ByteOrder, Component, CopyReason, DataRule, Key, Signs};
-pub use data::{Blob, Chunk, Chunks, Data, Grid, ReadIndex, Span};
+pub use data::{Chunk, Chunks, Data, Grid, ReadIndex};
 pub use dtype::DType;
 pub use encoding::{Encoding, Encodings, Filter};
 pub use join::{Joining, join};
 pub use label::{Label, Labels, Layout};
 pub use pieces::{Piece, Pieces};
 pub use set::SetPart;
-pub use view::{ArrayLocation, Counted, Strided, View};
+pub use strided::Strided;
+pub use view::{ArrayLocation, Counted, View};
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher, RandomState};

@@ -7,6 +7,7 @@ mod folder;
 mod foreign;
 pub mod memory;
 mod neighbors;
+mod request;
 mod table;
 pub mod weight_map;
 
@@ -16,9 +17,9 @@ use std::sync::{Arc, OnceLock};
 
 use ciborium::Value;
 
-use crate::error::{Code, Error, Result, short};
-use crate::formats::{Formats, safetensors_parse};
-use crate::limits::{self, Limits};
+use crate::error::{Code, Error, Result};
+use crate::formats::safetensors_parse;
+use crate::limits;
 use crate::model::{
     Attributes, Builder, Catalog, Component, Container, Data, Entries, Joining, Label, Layout, NewTensor,
     SetPart, Tensor, Warning, join, set,
@@ -26,52 +27,13 @@ use crate::model::{
 use crate::paths;
 use crate::sources::Costs;
 use crate::sources::files::{Files, Member};
-use crate::sources::filesystem::{Filesystem, LocalFiles};
 use crate::sources::siblings::Folder;
 use crate::syntax::values::visit_entries;
-use crate::work::{self, Stop};
+use crate::work;
 use folder::FolderContent;
+use request::wanted_by;
+pub use request::{Lookup, Request};
 use weight_map::WeightMap;
-
-/// The location of the files that an index names.
-#[derive(Clone, Debug, Default)]
-pub enum Lookup {
-    /// Siblings of the index, under their own names.
-    #[default]
-    Siblings,
-    /// The files that are present; a set may be incomplete. Raw data and data shards are not looked up.
-    Unread,
-    /// At the given paths; names without a path are siblings.
-    At(HashMap<String, PathBuf>),
-}
-
-/// Options for opening.
-#[derive(Clone)]
-pub struct Request {
-    /// The filesystem of the paths.
-    pub filesystem: Arc<dyn Filesystem>,
-    /// The permitted formats.
-    pub formats: Formats,
-    pub limits: Limits,
-    pub lookup: Lookup,
-    /// Whether raw data files of an index may be links out of its folder. Files with a format of their own always may.
-    pub follow_links: bool,
-    /// Cancels the opening between two files, and while one is hashed.
-    pub stop: Stop,
-}
-
-impl Default for Request {
-    fn default() -> Self {
-        Self {
-            filesystem: Arc::new(LocalFiles),
-            formats: Formats::default(),
-            limits: Limits::default(),
-            lookup: Lookup::default(),
-            follow_links: false,
-            stop: Stop::default(),
-        }
-    }
-}
 
 /// An opened name space and its files.
 pub struct Opened {
@@ -280,12 +242,6 @@ fn with_fallback(own: Entries, of_files: Attributes) -> Attributes {
         let has = |key: &Value| own.iter().any(|(other, _)| other == key);
         visit_entries(&others.into_iter().filter(|(key, _)| !has(key)).collect::<Entries>(), to)
     })
-}
-
-/// Adds to an error which file required the unreadable file.
-fn wanted_by(error: Error, what: &str, name: &str) -> Error {
-    let name = short(name, limits::FILE_NAME_BYTES);
-    error.context(format!("the {what} '{name}' names a file that cannot be read"))
 }
 
 fn warn(catalog: &mut Catalog, code: &'static str, message: String) {

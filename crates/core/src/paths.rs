@@ -38,6 +38,11 @@ fn is_url(path: &Path) -> bool {
     })
 }
 
+/// Returns the folder that contains a path.
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

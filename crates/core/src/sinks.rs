@@ -15,8 +15,11 @@ pub mod replacement;
 pub mod set;
 mod spool;
 pub mod store;
-pub(crate) mod temporary;
+mod target;
+mod temporary;
 pub mod upload;
+mod uploaded;
+mod warning;
 pub mod whole;
 pub mod write_behind;
 
@@ -24,22 +27,17 @@ use std::fs::{File, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use access::Access;
-use block::Block;
-use complete::CompleteFiles;
-use folder::Folder;
-pub use spool::Spool;
-use temporary::Temporary;
-
 use crate::codecs::digest::{Algorithm, Digest};
 use crate::error::{Code, Error, Result};
-
-/// A problem that occurred after the file was renamed into place, when it could no longer be aborted.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Warning {
-    pub code: &'static str,
-    pub message: String,
-}
+use crate::paths::folder_of;
+use access::Access;
+use block::Block;
+use folder::Folder;
+pub use spool::Spool;
+pub use target::exists;
+use target::{check_replaceable, resolved};
+use temporary::Temporary;
+pub use warning::Warning;
 
 /// A file written next to its target and renamed into place when it is complete and on disk. Until then, and if it is dropped unfinished,
 /// the target is unchanged.
@@ -75,7 +73,7 @@ impl AtomicFile {
         let old = Access::of(&target);
         let temporary = Temporary::in_folder_of(&target, old.is_some()).map_err(|error| {
             let error = error.file(&target);
-            let folder = temporary::folder_of(&target);
+            let folder = folder_of(&target);
             if folder.exists() {
                 return error;
             }
@@ -242,7 +240,7 @@ impl AtomicFile {
     pub fn commit_if<Guard>(mut self, still: impl FnOnce() -> Result<Guard>) -> Result<Vec<Warning>> {
         if let Some(store) = &self.place.store {
             let guard = still()?;
-            let put = store::put(store, &mut CompleteFiles::default(), &self);
+            let put = self.send(store).and_then(|sent| store.complete(vec![sent], self.place.overwrite));
             drop(guard);
             return put;
         }
@@ -314,50 +312,13 @@ impl AtomicFile {
     }
 }
 
-/// The most links that lead from one to the next, as on Linux.
-const LINKS: u32 = 40;
-
-/// Returns the path without links, also if the last one leads to a file that does not exist yet.
-fn resolved(target: &Path) -> Result<PathBuf> {
-    let mut path = target.to_owned();
-    for _ in 0..LINKS {
-        if let Ok(found) = path.canonicalize() {
-            return Ok(found);
-        }
-        let Ok(link) = path.read_link() else { return Ok(path) };
-        path = temporary::folder_of(&path).join(link);
-    }
-    let message = format!("'{}' is a link that leads back to itself", target.display());
-    Err(Error::new(Code::Io, message).file(target))
-}
-
-/// The error for a path that must not exist.
-pub fn exists(path: &Path) -> Error {
-    let error = |what| Error::new(Code::Exists, format!("'{}' {what}", path.display()));
-    if path.is_dir() {
-        error("is a folder; specify a file in it")
-    } else {
-        error("exists already").option("overwrite")
-    }
-}
-
-/// Refuses to replace anything but a file: a folder, or a pipe, device or socket, whose users would continue to use the old one.
-fn check_replaceable(target: &Path) -> Result<()> {
-    let Ok(found) = target.metadata() else { return Ok(()) };
-    if found.is_file() {
-        return Ok(());
-    }
-    let (path, what) =
-        (target.display(), if found.is_dir() { "a folder" } else { "a pipe, device or socket" });
-    Err(Error::new(Code::Io, format!("'{path}' is {what}; only files can be replaced")))
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
     use super::*;
+    use crate::sinks::complete::CompleteFiles;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("ztensor-sink-{name}-{}", std::process::id()));

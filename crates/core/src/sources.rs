@@ -13,6 +13,7 @@ pub mod files;
 pub mod filesystem;
 pub mod handle;
 mod headroom;
+pub mod identity;
 pub mod io;
 pub mod mapping;
 pub mod memory;
@@ -28,6 +29,7 @@ mod retired;
 pub mod scratch;
 pub mod siblings;
 pub mod staged;
+mod view;
 #[cfg(target_os = "linux")]
 mod window;
 #[cfg(not(target_os = "linux"))]
@@ -45,7 +47,7 @@ use crate::codecs::digest::{Digest, Hasher};
 use crate::error::{Code, Error, Result};
 use crate::work::Stop;
 use file::FileSource;
-use files::Identity;
+use identity::Identity;
 use io::Io;
 use owned::Owned;
 pub use window::MappedWindows;
@@ -199,7 +201,7 @@ macro_rules! as_its_source {
             self.$source.length()
         }
 
-        fn identity(&self) -> $crate::error::Result<$crate::sources::files::Identity> {
+        fn identity(&self) -> $crate::error::Result<$crate::sources::identity::Identity> {
             self.$source.identity()
         }
 

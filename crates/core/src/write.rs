@@ -15,16 +15,20 @@ mod destination;
 mod division;
 mod finish;
 mod flush;
+mod framing;
+mod gathered;
 mod header;
 mod index_first;
 mod join;
 mod link;
+mod open_tensor;
 mod pack;
 mod packers;
 mod parts;
 mod planned;
 mod previous_root;
 mod seekable;
+mod settings;
 mod shard_names;
 pub mod shards;
 pub mod sparse;
@@ -35,82 +39,31 @@ mod uncompress;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::codecs::digest::Algorithm;
 use crate::edit::{Edit, apply};
 use crate::error::{Code, Error, Result};
 pub use crate::formats::WriteFormat;
-use crate::formats::{AttributeChanges, Doubles, Sharding, WriteSettings};
+use crate::formats::{AttributeChanges, Doubles, Sharding};
 use crate::limits::Limits;
-use crate::model::{Attributes, Builder, DType, DataRule, Label, SetPart};
+use crate::model::{Attributes, Builder, SetPart};
 use crate::sinks::block::Block;
 use crate::sinks::upload::Uploads;
 use crate::sinks::write_behind::WriteBehind;
 use crate::sinks::{AtomicFile, Spool, store};
-use crate::work::Stop;
-
 pub use append::{Appending, Hashing};
 pub use as_read::ExpectedAttributes;
+use blob::Contents;
 use compression_queue::CompressionQueue;
-use deduplicate::Contents;
 pub use destination::ByteStream;
 use destination::Destination;
 pub use division::Division;
 pub use finish::Finished;
+use framing::Planned;
 pub use join::SetFile;
-pub use pack::Compression;
+use open_tensor::Open;
 use parts::Parts;
 pub use planned::Plan;
-use planned::Planned;
+pub use settings::{Compression, Settings, Spec};
 use shards::Shards;
-use tensor::Open;
-
-/// The settings of a file to write.
-pub struct Settings {
-    pub format: &'static WriteFormat,
-    /// The alignment of blobs in bytes: at least 64 if the format aligns blobs.
-    pub alignment: u64,
-    pub digest: Option<Algorithm>,
-    pub compression: Option<Compression>,
-    pub overwrite: bool,
-    /// Write the canonical form of the format: blobs in the order of their names, and equal blobs only once.
-    pub canonical: bool,
-    /// The largest size of one file in bytes: the next tensor starts a new file. Counts all bytes in zTensor 2 (§7),
-    /// and only tensor data in safetensors.
-    pub max_shard: Option<u64>,
-    pub attributes: Attributes,
-    pub generator: Option<String>,
-    /// Stops the work, until the file gets its name.
-    pub stop: Stop,
-}
-
-impl Settings {
-    fn check(&self) -> Result<()> {
-        (self.format.check_settings)(&WriteSettings {
-            alignment: self.alignment,
-            digest: self.digest,
-            compressed: self.compression.is_some(),
-            canonical: self.canonical,
-            divided: self.max_shard.is_some(),
-            attributes: &self.attributes,
-        })
-    }
-}
-
-/// A tensor to add.
-#[derive(Clone, Copy)]
-pub struct Spec<'a> {
-    pub name: &'a str,
-    pub shape: &'a [u64],
-    /// The layout's name.
-    pub layout: &'a str,
-    pub dtype: Option<DType>,
-    pub attributes: Option<&'a Attributes>,
-    /// Role, dtype and length in bytes of each component, in the order in which they are pushed.
-    pub components: &'a [(&'a str, Option<DType>, u64)],
-}
-
-/// A blob to store: its role, its dtype, the rule for its elements, and its length in bytes before compression.
-type Stored = (Label, Option<DType>, Option<DataRule>, u64);
 
 /// A file being written. A block buffers the bytes, and goes into the file when it is full. A separate thread writes
 /// the blocks if there is more than one.

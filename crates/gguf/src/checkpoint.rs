@@ -17,151 +17,28 @@ pub mod name;
 mod parameters;
 mod phi;
 mod plan;
+mod planned;
 mod qwen;
 mod reranker;
 mod rope;
 mod row;
 mod sampling;
 mod size;
+mod source;
 mod tokenizer;
 mod view;
 
-use ciborium::Value as Cbor;
 use ztensor_core::error::{Code, Error, Result, short};
-use ztensor_core::model::DType;
-
-pub use factors::Factors;
-pub use view::{Axis, View};
 
 use self::factors::Weights;
 use self::json::Document;
-use self::plan::Model;
-use self::row::Architecture;
-use super::value::{VALUE, Value};
+use self::plan::{Architecture, Model};
+use self::source::named_by_options;
 use crate::limits;
-
-/// The files in the folder of the weights.
-pub trait Files {
-    /// Returns the contents of a file by its path from the folder of the weights, or `None` if there is none. Fails with `ZT_LIMIT` if it
-    /// has more than `max` bytes.
-    fn read(&self, path: &str, max: u64) -> Result<Option<Vec<u8>>>;
-
-    /// Returns the sorted names in a folder of the folder of the weights; none if it does not exist.
-    fn list(&self, folder: &str) -> Result<Vec<String>>;
-
-    /// Returns the name of the folder of the weights, or of their repository; empty if it has none.
-    fn name(&self) -> &str;
-}
-
-/// Metadata that the user sets, which takes precedence over that of the checkpoint.
-#[derive(Clone, Default, Debug)]
-pub struct Given {
-    values: Vec<(Cbor, Cbor)>,
-    /// The name of the model.
-    name: Option<String>,
-}
-
-impl Given {
-    /// Keys and values as attributes have them.
-    pub fn new(values: Vec<(Cbor, Cbor)>) -> Self {
-        Self { values, name: None }
-    }
-
-    /// Names the model, if the metadata does not.
-    #[must_use]
-    pub fn of_model(self, name: String) -> Self {
-        Self { name: Some(name), ..self }
-    }
-
-    /// Returns the text of a key, if it is set to a text.
-    fn text(&self, key: &str) -> Option<&str> {
-        let (_, value) = self.values.iter().find(|(name, _)| name.as_text() == Some(key))?;
-        match value {
-            Cbor::Text(text) => Some(text),
-            // A value that states its type.
-            Cbor::Map(entries) => entries.iter().find(|(name, _)| name.as_text() == Some(VALUE))?.1.as_text(),
-            _ => None,
-        }
-    }
-}
-
-/// A tensor of the checkpoint, in C order.
-#[derive(Clone, Copy, Debug)]
-pub struct Tensor<'a> {
-    pub name: &'a str,
-    /// Outermost first.
-    pub shape: &'a [u64],
-    pub dtype: DType,
-    /// Where the tensor is in the order in which the reference reads them.
-    pub position: usize,
-}
-
-/// What a checkpoint becomes.
-#[derive(Debug)]
-pub struct Plan {
-    /// In the order of the reference. Without `general.name` and what else a model card says, and without `general.file_type`, which
-    /// follows from the types that are written.
-    pub metadata: Vec<(String, Value)>,
-    pub tensors: Vec<Planned>,
-    /// The dtype of matrices that have factors.
-    pub dtype: DType,
-    /// Names of tensors that GGUF does not have, and why.
-    pub left_out: Vec<(String, &'static str)>,
-    /// What else GGUF does not have.
-    pub lost: Vec<String>,
-    /// Peculiarities of the files.
-    pub warnings: Vec<String>,
-}
-
-/// A tensor of GGUF.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Planned {
-    pub name: String,
-    /// Outermost first.
-    pub shape: Vec<u64>,
-    pub element: Element,
-    pub content: Content,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Element {
-    Float32,
-    /// The type of the source, or what it is quantized to.
-    AsSource,
-    /// Blocks of MXFP4, as they are.
-    Mxfp4,
-}
-
-#[derive(Clone, PartialEq, Debug)]
-pub enum Content {
-    /// Elements of tensors, one piece after the other.
-    Pieces(Vec<Piece>),
-    /// Numbers that follow from the configuration.
-    Values(Vec<f32>),
-    Blocks(Blocks),
-}
-
-/// Elements of a tensor of the checkpoint.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Piece {
-    /// The index of the tensor.
-    pub source: usize,
-    pub view: View,
-    /// Is added to each element, in float32.
-    pub add: f32,
-    /// By what the elements are multiplied, in float32.
-    pub factors: Option<Factors>,
-}
-
-/// MXFP4 of two tensors of bytes: 16 bytes of two elements for each scale.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Blocks {
-    /// The indexes of the tensors.
-    pub blocks: usize,
-    pub scales: usize,
-    /// Which of the scales, and blocks of 16 bytes, in which order.
-    pub view: View,
-}
+pub use factors::Factors;
+pub use planned::{Blocks, Content, Element, Piece, Plan, Planned};
+pub use source::{Files, MetadataOverrides, Tensor};
+pub use view::{Axis, View};
 
 /// All architectures.
 const FAMILIES: &[&[Architecture]] = &[
@@ -204,7 +81,7 @@ fn lack(files: &dyn Files, config: Option<&[u8]>, is_sure: bool) -> Result<Optio
 /// Fails with `ZT_NOT_FOUND` without `config.json` or tokenizer, with `ZT_UNSUPPORTED_ENCODING` for an unknown architecture, tensor or
 /// pre-tokenizer, with `ZT_BAD_INDEX` for values that have another type than the format defines, with `ZT_BAD_SHAPE` for tensors that do
 /// not fit the configuration, and with `ZT_LIMIT`.
-pub fn plan(files: &dyn Files, given: &Given, tensors: &[Tensor<'_>]) -> Result<Plan> {
+pub fn plan(files: &dyn Files, given: &MetadataOverrides, tensors: &[Tensor<'_>]) -> Result<Plan> {
     let config = Document::read(files, "config.json")?.ok_or_else(|| {
         let message =
             "the folder of the weights has no 'config.json', so the architecture is unknown; add the file";
@@ -270,11 +147,4 @@ fn architecture(config: &Document) -> Result<&'static Architecture> {
     let mut all = FAMILIES.iter().flat_map(|family| family.iter());
     all.find(|architecture| architecture.classes.contains(&name.as_str()))
         .ok_or_else(|| unknown(&format!("the architecture {:?} is unknown", short(&name, 80))))
-}
-
-/// Adds how a file is written without knowledge of its architecture. `and` joins it to the message.
-fn named_by_options(error: Error, and: &str) -> Error {
-    error
-        .hint("rename", format!("{and}give the names with option rename"))
-        .hint("metadata", ", and the parameters with option metadata")
 }

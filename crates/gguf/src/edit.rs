@@ -11,9 +11,10 @@ use ztensor_core::model::{Builder, Catalog, Container};
 
 use super::default_types::Model;
 use super::encode_value::put_setting;
+use super::header::{ALIGNMENT, ALIGNMENT_KEY, Header, Info, MAGIC, MAX_KEY, MAX_NAME, NAME};
 use super::metadata::{PADDING, Pair, STRING};
+use super::split;
 use super::window::Spelling;
-use super::{ALIGNMENT, ALIGNMENT_KEY, Header, Info, MAGIC, MAX_KEY, MAX_NAME, NAME, split};
 
 const SET_KEYS: &str = "split.";
 const RULE: &str = "GGUF: metadata";

@@ -14,20 +14,18 @@ use ztensor_core::model::{Attributes, Catalog, DType, Layout, NewTensor, SetPart
 
 use super::default_types::Model;
 use super::encode_value::put_attribute;
+use super::header::{ALIGNMENT, ALIGNMENT_KEY, MAGIC, MAX_KEY, MAX_NAME, NAME, check_packed};
 use super::model;
+use super::model::QUANTIZATION;
 use super::value::{VALUE, ValueType};
 use super::value_types::{Blocks, Type};
 use super::window::Spelling;
 use crate::limits::GGUF_INDEX_BYTES;
 
-use super::{ALIGNMENT, ALIGNMENT_KEY, MAGIC, MAX_KEY, MAX_NAME, NAME};
-
 const VERSION: u32 = 3;
 const SPELLING: Spelling = Spelling { big_endian: false, short: false };
 /// Magic, version, and the numbers of tensors and of metadata entries.
 const HEADER_BYTES: u64 = 24;
-/// The key of the version of the block types, and the only version there is since 2023.
-pub const QUANTIZATION: (&str, u32) = ("general.quantization_version", 2);
 /// Keys of a model in several files. They describe the files that were read, not those that are written.
 const SPLIT: [&str; 3] = ["split.no", "split.count", "split.tensors.count"];
 /// The maximum number of dimensions (`GGML_MAX_DIMS`).
@@ -54,7 +52,7 @@ pub static WRITE_FORMAT: WriteFormat = WriteFormat {
         stated: |part| Ok(vec![(HEADER_BYTES, split_entries(part)?)]),
         position: &SPLIT,
     }),
-    check_packed: Some(super::check_packed),
+    check_packed: Some(check_packed),
     check_settings,
     check_announced,
     check_entry,

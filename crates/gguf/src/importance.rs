@@ -14,7 +14,8 @@ use ztensor_core::open::detect;
 use ztensor_core::sources::ReadAt;
 use ztensor_core::work::Stop;
 
-use super::{FORMAT, MAGIC};
+use super::FORMAT;
+use super::header::MAGIC;
 
 const RULE: &str = "importance matrix";
 const SUMS: &str = ".in_sum2";

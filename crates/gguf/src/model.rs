@@ -9,7 +9,6 @@ use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{ModelKeys, ModelRules};
 use ztensor_core::model::DType;
 
-use super::encode::QUANTIZATION;
 use super::mixture;
 use super::value::VALUE;
 
@@ -17,6 +16,8 @@ use super::value::VALUE;
 pub const ARCHITECTURE: &str = "general.architecture";
 /// The key of the type of most elements.
 pub const FILE_TYPE: &str = "general.file_type";
+/// The key of the version of the block types, and the only version there is since 2023.
+pub const QUANTIZATION: (&str, u32) = ("general.quantization_version", 2);
 const TOKENIZER: &str = "tokenizer.ggml.model";
 const TOKENS: &str = "tokenizer.ggml.tokens";
 /// The tokenizer of a model without vocabulary.

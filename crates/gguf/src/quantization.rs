@@ -17,10 +17,9 @@ use ztensor_core::model::glob::Glob;
 use ztensor_core::model::{Catalog, DType, Layout, Tensor};
 use ztensor_core::sources::file::FileSource;
 
-use super::encode::QUANTIZATION;
 use super::importance::Importance;
 use super::mixture;
-use super::model::FILE_TYPE;
+use super::model::{FILE_TYPE, QUANTIZATION};
 
 /// The selection types.
 pub struct Quantized {

@@ -11,7 +11,7 @@ use ztensor_core::limits;
 use ztensor_core::model::{Builder, SetPart, set};
 use ztensor_core::sources::siblings::Neighbor;
 
-use super::Header;
+use super::header::Header;
 use super::metadata::Metadata;
 
 const RULE: &str = "GGUF: split files";

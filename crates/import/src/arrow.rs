@@ -32,7 +32,7 @@ const FEATHER: &[u8; 4] = b"FEA1";
 /// Bytes after the footer: its length and the magic.
 const TAIL: u64 = 10;
 const FILE: &str = "Arrow Columnar Format: IPC File Format";
-const SCHEMA: &str = "Arrow Columnar Format: Schema message";
+
 const STREAM: &str = "Arrow Columnar Format: IPC Streaming Format";
 /// Bytes of a footer block.
 const BLOCK: u64 = 24;

@@ -15,10 +15,10 @@ use ztensor_core::work::Stop;
 use crate::limits::FLAX_INDEX_BYTES;
 use crate::msgpack::{Reader, Token};
 use array::Array;
+use array::RULE;
 use tree::Tree;
 
 const NAME: &str = "flax";
-const RULE: &str = "flax.serialization: msgpack_serialize";
 const MISSING: &str = "no MessagePack with arrays of Flax";
 /// Tokens read during detection: an array must occur among them.
 const DETECTION_TOKENS: u32 = 4096;

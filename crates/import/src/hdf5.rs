@@ -31,7 +31,8 @@ use ztensor_core::sources::ReadAt;
 
 use crate::damage::warning_of;
 use crate::limits::{HDF5_INDEX_BYTES, HDF5_READS};
-use reader::{Reader, Sizes};
+use reader::Reader;
+use storage::Sizes;
 use storage::{Bytes, DecodedFile, Range};
 use walk::Walk;
 

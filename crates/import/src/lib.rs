@@ -52,7 +52,7 @@ pub mod zip;
 
 use ztensor_core::formats::{Companions, Format};
 
-/// The formats of this crate, in display order. `src/formats.rs` appends them to `ztensor_core::formats::CORE` and `ztensor_gguf::GGUF`.
+/// The formats of this crate, in display order. `src/values/formats.rs` appends them to `ztensor_core::formats::CORE` and `ztensor_gguf::GGUF`.
 pub const IMPORT: &[Format] = &[
     numpy::npy::FORMAT,
     numpy::npz::FORMAT,

@@ -2,6 +2,7 @@
 //! archives.
 #![forbid(unsafe_code)]
 
+mod archive;
 mod array;
 mod encode;
 mod header;

@@ -12,7 +12,7 @@ mod tensors;
 
 use ztensor_core::error::{Code, Result};
 use ztensor_core::formats::{Confidence, Format, Input, Probe, bad_magic};
-use ztensor_core::model::Catalog;
+use ztensor_core::model::{Builder, Catalog, Container};
 use ztensor_core::work::Stop;
 
 use crate::limits::ONNX_INDEX_BYTES;
@@ -177,5 +177,6 @@ fn is_of_model(field: &Field) -> Option<bool> {
 fn parse(input: &Input<'_>) -> Result<Catalog> {
     let max = input.limits.max_index_bytes.unwrap_or(ONNX_INDEX_BYTES);
     let walker = Walker::new(input.source, input.stop, max);
-    graph::read(input, walker)?.ok_or_else(|| bad_magic(MISSING))
+    let builder = Builder::new(Container::named(NAME), input.limits);
+    graph::read(input, walker, builder)?.ok_or_else(|| bad_magic(MISSING))
 }

@@ -12,15 +12,14 @@ pub use companions::COMPANIONS;
 
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{Confidence, Format, Input, Probe, bad_magic};
-use ztensor_core::model::Catalog;
+use ztensor_core::model::{Builder, Catalog, Container};
 
 use crate::limits::OPENVINO_INDEX_BYTES;
 
 const NAME: &str = "openvino";
 const MISSING: &str = "no <net> of OpenVINO";
-/// Extensions of a model and of its data.
+/// The extension of a model.
 const MODEL: &str = "xml";
-const DATA: &str = "bin";
 
 pub const FORMAT: Format = Format {
     name: NAME,
@@ -71,5 +70,6 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
         return Err(Error::new(Code::Limit, message).option("maxIndexBytes").at(0));
     }
     let bytes = input.read_owned(0, input.length())?;
-    model::read(input, &bytes, max)
+    let builder = Builder::new(Container::named(NAME), input.limits);
+    model::read(input, &bytes, max, builder)?.ok_or_else(|| bad_magic(MISSING))
 }

@@ -10,7 +10,7 @@ mod program;
 use std::sync::Arc;
 
 use ztensor_core::error::Result;
-use ztensor_core::formats::{Confidence, Format, Input, Probe};
+use ztensor_core::formats::{Confidence, Format, Input, Probe, bad_magic};
 use ztensor_core::model::{Builder, Catalog, Container};
 use ztensor_core::sources::ReadAt;
 
@@ -73,12 +73,12 @@ fn has_arrays(probe: &Probe<'_>) -> Result<bool> {
 }
 
 fn parse(input: &Input<'_>) -> Result<Catalog> {
+    let mut builder = Builder::new(Container::named(NAME), input.limits);
     if !is_pickle(&Probe::new(input.source, input.stop))? {
-        return combined::parse(input);
+        return combined::parse(input, builder)?.ok_or_else(|| bad_magic(MISSING));
     }
     let max = input.limits.max_index_bytes.unwrap_or(PICKLE_BYTES);
     let pickle = Arc::new(Pickle::read(input, max)?);
-    let mut builder = Builder::new(Container::named(NAME), input.limits);
     let mut damage = Damage::default();
     let found = walk::walk::<Paddle>(&pickle, "", &mut builder, &mut damage)?;
     list::add(&mut builder, &mut damage, &pickle, found.tensors)?;

@@ -11,10 +11,9 @@ mod tensor;
 
 use ztensor_core::error::Result;
 use ztensor_core::formats::{Confidence, Format, Input, Probe};
-use ztensor_core::model::{Catalog, Container};
+use ztensor_core::model::{Builder, Catalog, Container};
 
 const NAME: &str = "pytorch";
-const CONTAINER: Container = Container::named(NAME);
 
 pub const FORMAT: Format = Format {
     name: NAME,
@@ -36,9 +35,10 @@ fn detect(probe: &Probe<'_>) -> Result<Confidence> {
 
 /// Reads the pickle of a checkpoint.
 pub fn parse(input: &Input<'_>) -> Result<Catalog> {
+    let builder = Builder::new(Container::named(NAME), input.limits);
     if legacy::detect(&Probe::new(input.source, input.stop))? == Confidence::Certain {
-        legacy::parse(input)
+        legacy::parse(input, builder)
     } else {
-        archive::parse(input)
+        archive::parse(input, builder)
     }
 }

@@ -2,13 +2,14 @@
 #![forbid(unsafe_code)]
 
 mod dtypes;
+mod graph;
 mod model;
 mod sparsity;
 mod tensors;
 
 use ztensor_core::error::Result;
 use ztensor_core::formats::{Confidence, Format, Input, Probe, bad_magic};
-use ztensor_core::model::Catalog;
+use ztensor_core::model::{Builder, Catalog, Container};
 
 use crate::flatbuffer::Flat;
 use crate::limits::TFLITE_INDEX_BYTES;
@@ -38,5 +39,6 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
         return Err(bad_magic(MISSING));
     }
     let max = input.limits.max_index_bytes.unwrap_or(TFLITE_INDEX_BYTES);
-    model::read(input, Flat::new(input.source, input.stop, max))
+    let builder = Builder::new(Container::named(NAME), input.limits);
+    model::read(input, Flat::new(input.source, input.stop, max), builder)
 }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod end;
+mod fields;
 mod names;
 
 use std::io;
@@ -25,11 +26,11 @@ use ztensor_core::sources::owned::Owned;
 use ztensor_core::work::Stop;
 
 use crate::limits::ZIP_DIRECTORY_BYTES;
+use fields::{RULE, bad, u16_at, u16_le, u32_at, u32_le, u64_le};
 pub use names::plain;
 
 use names::Names;
 
-const RULE: &str = "APPNOTE 4.3.12 Central directory structure";
 const LOCAL_RULE: &str = "APPNOTE 4.3.7 Local file header";
 const DESCRIPTOR_RULE: &str = "APPNOTE 4.3.9 Data descriptor";
 
@@ -428,30 +429,6 @@ fn zip64(mut extras: &[u8]) -> Option<&[u8]> {
     }
 }
 
-fn bytes_at<const N: usize>(bytes: &[u8], at: u64) -> Option<[u8; N]> {
-    slice(bytes, at, N as u64)?.try_into().ok()
-}
-
-fn u16_at(bytes: &[u8], at: u64) -> Option<u16> {
-    bytes_at(bytes, at).map(u16::from_le_bytes)
-}
-
-fn u16_le(bytes: &[u8], at: u64) -> u16 {
-    u16_at(bytes, at).unwrap_or_default()
-}
-
-fn u32_at(bytes: &[u8], at: u64) -> Option<u64> {
-    bytes_at(bytes, at).map(u32::from_le_bytes).map(u64::from)
-}
-
-fn u32_le(bytes: &[u8], at: u64) -> u32 {
-    bytes_at(bytes, at).map(u32::from_le_bytes).unwrap_or_default()
-}
-
-fn u64_le(bytes: &[u8], at: u64) -> Option<u64> {
-    bytes_at(bytes, at).map(u64::from_le_bytes)
-}
-
 /// Decodes a name as UTF-8 if the flag is set, otherwise as code page 437 (APPNOTE Appendix D), like Python's zipfile.
 fn text(raw: &[u8], utf8: bool) -> Option<String> {
     if utf8 || raw.is_ascii() {
@@ -504,8 +481,4 @@ fn refusal(error: rawzip::Error) -> Error {
         ),
     };
     error.rule(RULE)
-}
-
-fn bad(message: impl Into<String>, at: u64) -> Error {
-    Error::new(Code::BadIndex, message).at(at).rule(RULE)
 }

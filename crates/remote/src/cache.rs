@@ -25,7 +25,7 @@ use ztensor_core::codecs::digest::Hasher;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::sources::blocks::SMALL;
 use ztensor_core::sources::file::FileSource;
-use ztensor_core::sources::files::Identity;
+use ztensor_core::sources::identity::Identity;
 use ztensor_core::sources::io::Io;
 use ztensor_core::sources::{Costs, MappedWindows, ReadAt};
 use ztensor_core::work::Stop;

@@ -14,8 +14,8 @@ use ztensor_core::work::Stop;
 
 use crate::answer::{self, media_type};
 use crate::errors::{self, Failure};
-use crate::hub::Hub;
 use crate::hub_address::{Address, is_commit};
+use crate::hub_endpoint::Hub;
 use crate::origin::Target;
 use crate::pages::Pages;
 use crate::retry::retrying;

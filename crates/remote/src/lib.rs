@@ -13,7 +13,9 @@
 //! | `range`, `opening`, `source` | a file as a [`ReadAt`] |
 //! | `cache` | copies of files in a local folder |
 //! | `hub_cache` | the files that the hub's own clients have downloaded |
+//! | `hub_endpoint`, `hub_address`, `hub_api` | URLs of the hub, addresses in it, its answers about repositories |
 //! | `web`, `hub`, `store` | kinds of locations: [`Filesystem`] |
+//! | `store::bucket`, `store::endpoints`, `store::failures` | a bucket as a filesystem, servers of stores, messages for failures |
 //! | `store::connector` | limits on all requests to stores: redirects, lengths, times |
 //! | `store::upload` | uploads to stores: [`Uploads`] |
 //!
@@ -32,6 +34,7 @@ mod hub;
 mod hub_address;
 mod hub_api;
 mod hub_cache;
+mod hub_endpoint;
 mod opening;
 mod options;
 mod origin;

@@ -6,7 +6,7 @@ use ztensor_core::checked;
 use ztensor_core::codecs::digest::Hasher;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::sources::blocks::Blocks;
-use ztensor_core::sources::files::Identity;
+use ztensor_core::sources::identity::Identity;
 use ztensor_core::sources::{Costs, MappedWindows, ReadAt};
 use ztensor_core::work::Stop;
 

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::quantize::Quantizing;
-use super::scaled::Scaling;
+use super::scaling::Scaling;
+use super::target::{Quantizing, Target};
 use crate::checked::bytes_of;
 use crate::error::{Code, Error, Result};
 use crate::kernels::cast::{can_cast, cast_from};
@@ -171,6 +171,39 @@ impl Casts {
             }
             Layout::Other(_) => tensor.dtype(),
         }
+    }
+
+    /// Quantizes single tensors, which takes precedence over casts and over dequantization.
+    pub fn quantize(&mut self, ordinal: usize, target: &Arc<Target>, importance: Option<Arc<[f32]>>) {
+        self.quantized.insert(ordinal, Quantizing { target: Arc::clone(target), importance });
+    }
+
+    /// Returns the block type that a tensor is quantized to. A tensor that has this type already is copied.
+    pub fn quantized(&self, tensor: Tensor<'_>) -> Option<&Target> {
+        let target = &*self.quantized.get(&tensor.ordinal())?.target;
+        (tensor.layout_name() != &*target.layout).then_some(target)
+    }
+
+    /// Returns the weights of the columns of a tensor that is quantized.
+    pub(super) fn importance(&self, tensor: Tensor<'_>) -> Option<&[f32]> {
+        self.quantized.get(&tensor.ordinal())?.importance.as_deref()
+    }
+
+    /// Multiplies a tensor of [`SCALED`] by its factors. Fails with `ZT_INVALID_ARG` for axes or an order without elements.
+    pub fn scale(&mut self, ordinal: usize, scaling: Arc<Scaling>) -> Result<()> {
+        if scaling.axes.is_empty() || !can_cast(DType::Float32, scaling.dtype) {
+            return Err(Error::new(
+                Code::InvalidArg,
+                "factors without axes, or of another dtype than floats",
+            ));
+        }
+        self.scaled.insert(ordinal, scaling);
+        Ok(())
+    }
+
+    /// Returns how a tensor of [`SCALED`] is multiplied.
+    pub fn scaling(&self, tensor: Tensor<'_>) -> Option<&Scaling> {
+        self.scaled.get(&tensor.ordinal()).map(|scaling| &**scaling)
     }
 }
 

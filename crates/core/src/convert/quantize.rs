@@ -1,19 +1,18 @@
 //! Quantizes tensors to ggml's blocks: elements are widened to float32 and encoded in batches on all cores, as they are read.
 #![forbid(unsafe_code)]
 
-use std::borrow::Cow;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use super::batches::{Batches, gather};
 use super::cast::Casts;
 use super::scaled::Scales;
+pub use super::target::Target;
 use crate::checked::{index, product};
 use crate::error::{Code, Error, Result};
-use crate::kernels::dequantize::{BlockType, too_large, without_parameters};
+use crate::kernels::dequantize::{BlockType, too_large};
 use crate::kernels::quantize::{BlockEncoder, first_not_finite};
 use crate::kernels::widen::{float32_len, to_float32};
-use crate::layouts::gguf;
-use crate::model::{Attributes, DType, Label, Layout, Tensor};
+use crate::model::{DType, Label, Layout, Tensor};
 use crate::read::Reading;
 use crate::sources::owned::Owned;
 use crate::sources::scratch;
@@ -24,46 +23,6 @@ use crate::write::Writer;
 const STEP: usize = 1 << 15;
 /// The number of elements in a batch.
 const BATCH: usize = 64 * STEP;
-
-/// A block type that tensors are converted to, as the writer stores them.
-#[derive(Clone, Debug)]
-pub struct Target {
-    pub kind: BlockEncoder,
-    /// The name of the layout: `gguf.q4_k/1`.
-    pub layout: Arc<str>,
-    parameters: Attributes,
-}
-
-impl Target {
-    pub fn new(kind: BlockEncoder) -> Self {
-        let parameters = gguf::parameters_of(kind.elements() as u64, kind.bytes() as u64);
-        Self { kind, layout: gguf::layout_of(kind.name()).into(), parameters }
-    }
-
-    /// Returns the parameters of the layout.
-    pub fn parameters(&self) -> &Attributes {
-        &self.parameters
-    }
-
-    /// Returns the attributes of the quantized tensor: the parameters of its layout, and with `own` those of the tensor that are not
-    /// parameters of another layout.
-    pub fn attributes(&self, tensor: Tensor<'_>, own: bool) -> Cow<'_, Attributes> {
-        let Some(others) = without_parameters(tensor).filter(|_| own) else {
-            return Cow::Borrowed(&self.parameters);
-        };
-        let (Ok(parameters), Ok(others)) = (self.parameters.values(), others.values()) else {
-            return Cow::Borrowed(&self.parameters);
-        };
-        Cow::Owned([parameters, others].concat().into())
-    }
-}
-
-/// How a tensor is quantized.
-#[derive(Clone, Debug)]
-pub(super) struct Quantizing {
-    target: Arc<Target>,
-    importance: Option<Arc<[f32]>>,
-}
 
 /// Returns the size of the blocks of a tensor in bytes. Fails with `ZT_BAD_SHAPE` unless its rows are whole blocks.
 pub fn length(tensor: Tensor<'_>, kind: BlockEncoder) -> Result<u64> {
@@ -323,22 +282,4 @@ fn not_quantizable(what: &str) -> Error {
 
 fn wrong_size() -> Error {
     Error::new(Code::Decode, "the data does not have the size that the shape requires")
-}
-
-impl Casts {
-    /// Quantizes single tensors, which takes precedence over casts and over dequantization.
-    pub fn quantize(&mut self, ordinal: usize, target: &Arc<Target>, importance: Option<Arc<[f32]>>) {
-        self.quantized.insert(ordinal, Quantizing { target: Arc::clone(target), importance });
-    }
-
-    /// Returns the block type that a tensor is quantized to. A tensor that has this type already is copied.
-    pub fn quantized(&self, tensor: Tensor<'_>) -> Option<&Target> {
-        let target = &*self.quantized.get(&tensor.ordinal())?.target;
-        (tensor.layout_name() != &*target.layout).then_some(target)
-    }
-
-    /// Returns the weights of the columns of a tensor that is quantized.
-    pub(super) fn importance(&self, tensor: Tensor<'_>) -> Option<&[f32]> {
-        self.quantized.get(&tensor.ordinal())?.importance.as_deref()
-    }
 }

@@ -3,8 +3,8 @@
 
 use super::btf_encode;
 use super::btf_parse::{code_of, parse};
+use super::format::{Confidence, Format};
 use super::write_format::{Index, Names, SparseForm, WriteFormat};
-use super::{Confidence, Format};
 
 const NAME: &str = "btf";
 

@@ -5,23 +5,9 @@ use std::collections::HashMap;
 
 use ciborium::Value;
 
-use super::zt_trailer::Index;
-use super::{Input, WriteFormat};
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::model::Catalog;
-
-/// Reads the index of a file that begins with the magic of a [`WriteFormat`].
-pub type OpenEdit = fn(&Input<'_>) -> Result<Editable>;
-
-/// A file that can be edited.
-pub struct Editable {
-    pub catalog: Catalog,
-    pub index: Index,
-    /// The format and exact version of the file: several versions can share a magic.
-    pub format: &'static WriteFormat,
-    pub spelling: &'static dyn EditFormat,
-}
 
 /// Attributes to change, in the order of the calls. Those without a value are removed.
 pub type AttributeChanges = Vec<(Value, Option<Value>)>;
@@ -69,12 +55,12 @@ pub trait EditFormat: Sync {
         Ok(())
     }
 
-    /// Returns the index after `changes`, with the new tensors of `added`.
-    fn changed(&self, old: &Editable, changes: &Changes, added: &Catalog) -> Result<Vec<u8>>;
+    /// Returns the index after `changes` to `index`, which `old` was read from, with the new tensors of `added`.
+    fn changed(&self, old: &Catalog, index: &[u8], changes: &Changes, added: &Catalog) -> Result<Vec<u8>>;
 
     /// Returns the index after each blob has moved to its new offset. Fails with `ZT_UNSUPPORTED_VERSION` if the index
     /// has an unknown key, which might contain an offset too.
-    fn moved(&self, old: &Editable, offset: NewOffset<'_>) -> Result<Vec<u8>>;
+    fn moved(&self, index: &[u8], offset: NewOffset<'_>) -> Result<Vec<u8>>;
 
     /// Returns the bytes after blobs that end at `end`, in a file that aligns them to `alignment`. Parses the index
     /// like a reader to check it.

@@ -1,9 +1,10 @@
 //! safetensors: its row, and how it is written.
 #![forbid(unsafe_code)]
 
+use super::Probe;
+use super::format::{Confidence, Format};
 use super::safetensors_parse::{METADATA, name_of, parse};
 use super::write_format::{Checkpoint, FileAttributes, Index, Names, Sharding, WriteFormat};
-use super::{Confidence, Format, Probe};
 use super::{safetensors_edit, safetensors_encode};
 use crate::error::Result;
 

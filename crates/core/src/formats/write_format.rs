@@ -7,9 +7,10 @@ use std::fmt;
 
 use ciborium::Value;
 
-use super::edit_format::OpenEdit;
+use super::Input;
+use super::edit_format::EditFormat;
 use super::model_rules::ModelRules;
-use super::{CORE, Input};
+use super::zt_trailer::Index as StoredIndex;
 use crate::codecs::digest::{Algorithm, Digest, Over};
 use crate::error::{Code, Error, NAME, Result, short};
 use crate::layouts;
@@ -97,6 +98,18 @@ pub struct WriteFormat {
     pub edit: Option<OpenEdit>,
 }
 
+/// Reads the index of a file that begins with the magic of a [`WriteFormat`].
+pub type OpenEdit = fn(&Input<'_>) -> Result<Editable>;
+
+/// A file that can be edited.
+pub struct Editable {
+    pub catalog: Catalog,
+    pub index: StoredIndex,
+    /// The format and exact version of the file: several versions can share a magic.
+    pub format: &'static WriteFormat,
+    pub spelling: &'static dyn EditFormat,
+}
+
 /// The dtypes that the index of a format records for tensors that are neither dense nor sparse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordedDtypes {
@@ -148,13 +161,6 @@ impl WriteFormat {
         model: None,
         edit: None,
     };
-
-    /// Returns the format and exact version that a catalog was read from, if it is one of this crate.
-    pub fn of(catalog: &Catalog) -> Option<&'static Self> {
-        let rows = CORE.iter().flat_map(|format| format.writes.iter().copied());
-        let mut rows = rows.filter(|row| row.container() == catalog.container);
-        rows.find(|row| row.version == catalog.version.as_deref())
-    }
 
     /// Returns the unique identifier: the version, or the name of a format without versions.
     pub fn id(&self) -> &'static str {

@@ -1,14 +1,13 @@
 //! zTensor: detects the version of a file, and defines what each version can store.
 #![forbid(unsafe_code)]
 
+use super::format::{Confidence, Format, bad_magic};
 use super::write_format::{
     Alignment, FileAttributes, Index, Method, RecordedDtypes, Sharding, SparseForm, WriteFormat,
 };
 use super::zt_magic::{MAGIC_01, MAGIC_1};
 use super::zt1::recorded;
-use super::{
-    Confidence, Format, Input, Probe, bad_magic, zt01, zt1_edit, zt01_encode, zt1_encode, zt2, zt10, zt12,
-};
+use super::{Input, Probe, zt01, zt1_edit, zt01_encode, zt1_encode, zt2, zt10, zt12};
 use crate::codecs::digest::Algorithm;
 use crate::error::{Code, Error, Result};
 use crate::layouts;
@@ -44,7 +43,7 @@ const UP_TO_12: WriteFormat = WriteFormat {
     digests: &[Algorithm::Crc32c, Algorithm::Sha256],
     alignment: Some(Alignment { min: 64, default: 64, powers_of_two: true, attribute: None }),
     compression: Some(Method::Zstd),
-    edit: Some(zt1_edit::read),
+    edit: Some(|input| zt1_edit::read(input, [&ZT10, &ZT11, &ZT12])),
     ..WriteFormat::DENSE
 };
 
@@ -129,7 +128,7 @@ pub static ZT2: WriteFormat = WriteFormat {
     check_attributes: |attributes, canonical| {
         zt2::encode::check_attributes(attributes, zt2::encode::FILE_ATTRIBUTES, canonical)
     },
-    edit: Some(zt2::edit::read),
+    edit: Some(|input| zt2::edit::read(input, &ZT2)),
     ..UP_TO_12
 };
 

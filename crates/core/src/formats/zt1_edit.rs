@@ -4,8 +4,8 @@
 
 use ciborium::Value;
 
-use super::edit_format::{Changes, EditFormat, Editable, NewOffset};
-use super::zt;
+use super::edit_format::{Changes, EditFormat, NewOffset};
+use super::write_format::{Editable, WriteFormat};
 use super::zt_magic::MAGIC_1;
 use super::zt1::{self, Generation, recorded};
 use super::zt1_encode::{self, Spelling};
@@ -17,7 +17,7 @@ use crate::syntax::cbor_encode::Encoder;
 use crate::syntax::cbor_splice::{self, Entry};
 
 /// Reads the index of a file that begins with the magic of version 1.
-pub fn read(input: &Input<'_>) -> Result<Editable> {
+pub fn read(input: &Input<'_>, [v10, v11, v12]: [&'static WriteFormat; 3]) -> Result<Editable> {
     let (total, limits) = (input.length(), input.limits);
     // Like detection: a second magic at the end means 1.1 or 1.2.
     let footed = total >= 16 && input.read_vec(total - 8, 8)? == MAGIC_1;
@@ -34,9 +34,9 @@ pub fn read(input: &Input<'_>) -> Result<Editable> {
         return Err(Error::new(Code::UnsupportedVersion, message).rule(generation.version_rule));
     }
     let (format, spelling) = match (footed, minor) {
-        (false, _) => (&zt::ZT10, &Spelling::V10),
-        (true, 0 | 1) => (&zt::ZT11, &Spelling::V11),
-        (true, _) => (&zt::ZT12, &Spelling::V12),
+        (false, _) => (v10, &Spelling::V10),
+        (true, 0 | 1) => (v11, &Spelling::V11),
+        (true, _) => (v12, &Spelling::V12),
     };
     Ok(Editable { catalog, index, format, spelling })
 }
@@ -61,8 +61,8 @@ impl EditFormat for Spelling {
         Ok(())
     }
 
-    fn changed(&self, old: &Editable, changes: &Changes, added: &Catalog) -> Result<Vec<u8>> {
-        let mut manifest = Manifest::read(&old.index.bytes, *self)?;
+    fn changed(&self, _: &Catalog, index: &[u8], changes: &Changes, added: &Catalog) -> Result<Vec<u8>> {
+        let mut manifest = Manifest::read(index, *self)?;
         for (&ordinal, change) in &changes.tensors {
             let Some(entry) = manifest.tensors.get_mut(ordinal) else { continue };
             if !change.attributes.is_empty() && !change.removed {
@@ -88,8 +88,8 @@ impl EditFormat for Spelling {
         Ok(manifest.finish())
     }
 
-    fn moved(&self, old: &Editable, offset: NewOffset<'_>) -> Result<Vec<u8>> {
-        let mut manifest = Manifest::read(&old.index.bytes, *self)?;
+    fn moved(&self, index: &[u8], offset: NewOffset<'_>) -> Result<Vec<u8>> {
+        let mut manifest = Manifest::read(index, *self)?;
         manifest.move_blobs(offset)?;
         Ok(manifest.finish())
     }

@@ -4,8 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Encoding, Pieces};
-use crate::codecs::digest::Digest;
+use super::{Blob, Encoding, Piece, Pieces};
 use crate::error::{Code, Error, Result};
 
 /// The location of a component's bytes.
@@ -25,6 +24,15 @@ pub enum Data {
 }
 
 impl Data {
+    /// Creates data from pieces, in order; a single piece becomes a blob. Fails like [`Pieces::new`].
+    pub fn pieces(rows: u64, pieces: Vec<Piece>) -> Result<Self> {
+        let pieces = Pieces::new(rows, pieces)?;
+        Ok(match pieces.all() {
+            [Piece { blob, .. }] => Self::Blob(blob.clone()),
+            _ => Self::Pieces(Arc::new(pieces)),
+        })
+    }
+
     /// Moves it to a larger name space: its files are numbered from `first` on, and its encoding is mapped.
     pub(super) fn renumber(&mut self, first: u32, encoding: &mut dyn FnMut(Encoding) -> Encoding) {
         match self {
@@ -34,39 +42,6 @@ impl Data {
             Self::Pieces(pieces) => {
                 Arc::make_mut(pieces).blobs_mut().for_each(|blob| blob.renumber(first, encoding));
             }
-        }
-    }
-}
-
-/// A range of stored bytes.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Blob {
-    /// The number of the file that holds it; 0 is the opened file.
-    pub file: u32,
-    pub encoding: Encoding,
-    /// Offset in its file.
-    pub offset: u64,
-    /// Bytes in the file.
-    pub stored: u64,
-    /// Bytes after decoding; `None` if unknown without decoding.
-    pub decoded: Option<u64>,
-    pub digest: Option<Digest>,
-}
-
-impl Blob {
-    /// Creates a raw blob.
-    pub fn raw(offset: u64, length: u64) -> Self {
-        Self { file: 0, encoding: Encoding::RAW, offset, stored: length, decoded: Some(length), digest: None }
-    }
-
-    pub fn span(&self) -> Span {
-        Span { file: self.file, offset: self.offset, length: self.stored }
-    }
-
-    fn renumber(&mut self, first: u32, encoding: &mut dyn FnMut(Encoding) -> Encoding) {
-        self.file = self.file.saturating_add(first);
-        if self.encoding.is_encoded() {
-            self.encoding = encoding(self.encoding);
         }
     }
 }
@@ -213,34 +188,6 @@ impl Data {
         };
         let stored = held.min(total);
         Self::Grid(Blob { file, decoded: None, ..Blob::raw(offset.min(total), stored) }, Arc::new(grid))
-    }
-}
-
-/// A byte range of one file.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Span {
-    pub file: u32,
-    pub offset: u64,
-    pub length: u64,
-}
-
-impl Span {
-    /// Returns the offset after the last byte.
-    pub fn end(self) -> u64 {
-        self.offset.saturating_add(self.length)
-    }
-
-    /// Returns the spans sorted by file and offset, and merged if adjacent or overlapping.
-    pub fn joined(mut spans: Vec<Self>) -> Vec<Self> {
-        spans.sort_unstable();
-        spans.dedup_by(|next, last| {
-            let touches = next.file == last.file && next.offset <= last.end();
-            if touches {
-                last.length = last.end().max(next.end()) - last.offset;
-            }
-            touches
-        });
-        spans
     }
 }
 

@@ -1,9 +1,7 @@
 //! Data in several blobs.
 #![forbid(unsafe_code)]
 
-use std::sync::Arc;
-
-use super::{Blob, Data, Encoding, Span};
+use super::{Blob, Encoding, Span};
 use crate::error::{Code, Error, Result};
 
 /// One of several blobs, which may be in different files and have different encodings.
@@ -28,13 +26,13 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Creates data from pieces, in order; a single piece becomes a blob.
+    /// Joins pieces, in order.
     ///
     /// # Errors
     ///
     /// [`Code::BadIndex`] if the length of a blob does not match its rows, or if two overlap in their file, so that a file cannot claim
     /// more data than it has. [`Code::Limit`] for more than 2^64 bytes.
-    pub fn data(rows: u64, mut pieces: Vec<Piece>) -> Result<Data> {
+    pub fn new(rows: u64, mut pieces: Vec<Piece>) -> Result<Self> {
         let too_many =
             || Error::new(Code::Limit, "the pieces of the data come to more than 2^64 bytes").of_item();
         let mut row = 0_u64;
@@ -56,10 +54,7 @@ impl Pieces {
                 return Err(Error::new(Code::BadIndex, "two pieces of the data overlap").at(next.offset));
             }
         }
-        if pieces.len() == 1 {
-            return Ok(pieces.pop().map_or(Data::Inline(Box::default()), |piece| Data::Blob(piece.blob)));
-        }
-        Ok(Data::Pieces(Arc::new(Self { rows, all: pieces.into(), bytes })))
+        Ok(Self { rows, all: pieces.into(), bytes })
     }
 
     pub fn rows(&self) -> u64 {
@@ -104,28 +99,29 @@ impl Pieces {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Data;
 
     fn piece(offset: u64, stored: u64, run: u64) -> Piece {
         Piece { blob: Blob::raw(offset, stored), run }
     }
 
     fn refused(rows: u64, pieces: Vec<Piece>) -> (Code, String) {
-        let error = Pieces::data(rows, pieces).unwrap_err();
+        let error = Data::pieces(rows, pieces).unwrap_err();
         (error.code(), error.message().to_owned())
     }
 
     #[test]
     fn pieces_have_the_length_of_their_rows() {
-        let Data::Pieces(pieces) = Pieces::data(3, vec![piece(100, 6, 2), piece(0, 12, 4)]).unwrap() else {
+        let Data::Pieces(pieces) = Data::pieces(3, vec![piece(100, 6, 2), piece(0, 12, 4)]).unwrap() else {
             panic!("two pieces")
         };
         assert_eq!((pieces.rows(), pieces.row(), pieces.byte_length(), pieces.stored()), (3, 6, 18, 18));
         let (code, message) = refused(3, vec![piece(0, 6, 2), piece(6, 11, 4)]);
         assert_eq!((code, &*message), (Code::BadIndex, "a piece of the data has 11 bytes, not 12"));
-        let nothing = Pieces::data(0, vec![piece(0, 0, 4), piece(0, 0, 1 << 60)]).unwrap();
+        let nothing = Data::pieces(0, vec![piece(0, 0, 4), piece(0, 0, 1 << 60)]).unwrap();
         assert!(matches!(nothing, Data::Pieces(pieces) if pieces.byte_length() == 0 && pieces.row() == 0));
         assert!(
-            matches!(Pieces::data(1, vec![piece(5, 8, 8)]).unwrap(), Data::Blob(blob) if blob.offset == 5)
+            matches!(Data::pieces(1, vec![piece(5, 8, 8)]).unwrap(), Data::Blob(blob) if blob.offset == 5)
         );
         assert_eq!(refused(1 << 40, vec![piece(0, 0, 1 << 40)]).0, Code::Limit);
         let unsized_blob = |run| Piece { blob: Blob { decoded: None, ..Blob::raw(run, 1) }, run };
@@ -138,7 +134,7 @@ mod tests {
         assert_eq!((code, &*message), (Code::BadIndex, "two pieces of the data overlap"));
         let mut other = piece(0, 9, 9);
         other.blob.file = 1;
-        Pieces::data(1, vec![piece(8, 8, 8), other]).unwrap();
-        Pieces::data(1, vec![piece(8, 8, 8), piece(0, 8, 8), piece(8, 0, 0)]).unwrap();
+        Data::pieces(1, vec![piece(8, 8, 8), other]).unwrap();
+        Data::pieces(1, vec![piece(8, 8, 8), piece(0, 8, 8), piece(8, 0, 0)]).unwrap();
     }
 }

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use super::Request;
 use super::neighbors::Neighbors;
+use super::request::Request;
 use crate::error::{Code, Error, Result};
 use crate::formats::{Confidence, Format, Formats, Input, Probe, bad_magic};
 use crate::inject;

@@ -3,18 +3,18 @@
 
 mod checkpoint;
 mod marked;
+mod names;
 
 use std::collections::BTreeMap;
-use std::fmt::{Display, Formatter};
 use std::path::{Path, PathBuf};
 
-use super::{Lookup, Request, foreign};
+use super::foreign;
+use super::request::{Lookup, Request};
 use crate::error::{Code, Error, Result};
 use crate::formats::Formats;
 use crate::{limits, paths};
-
-/// Maximum names listed in an error.
-const SHOWN: usize = 20;
+pub use names::list;
+use names::{SHOWN, Set, extension, numbered};
 
 /// Substrings of index names, the preferred one first.
 const INDEXES: [&str; 3] = [".safetensors.index.", ".bin.index.", ".weights.json"];
@@ -206,12 +206,6 @@ fn is_index_name(name: &str, part: &str) -> bool {
     name.contains(part) && is_index(Path::new(name))
 }
 
-fn extension(name: &str, formats: Formats) -> Option<&str> {
-    let (stem, extension) = name.rsplit_once('.')?;
-    let known = || formats.endings().any(|ending| ending == extension);
-    (!stem.is_empty() && !stem.starts_with('.') && known()).then_some(extension)
-}
-
 /// Returns whether a name is that of a shard of a zTensor 2 root in the same folder: `<stem>-<shard>.zt` next to `<stem>.zt` (2, Appendix
 /// B).
 fn has_root(name: &str, names: &[String]) -> bool {
@@ -220,42 +214,6 @@ fn has_root(name: &str, names: &[String]) -> bool {
         let root = format!("{}.zt", stem.get(..at).unwrap_or_default());
         names.binary_search(&root).is_ok()
     })
-}
-
-/// What the names of a set have in common: `<stem>-<number>-of-<total>.<extension>`. diffusers puts a variant before the extension:
-/// `<stem>-<number>-of-<total>.fp16.<extension>`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Set<'n> {
-    stem: &'n str,
-    total: u64,
-    /// Empty, or with the dot that follows it.
-    variant: &'n str,
-    extension: &'n str,
-}
-
-impl Display for Set<'_> {
-    fn fmt(&self, to: &mut Formatter<'_>) -> std::fmt::Result {
-        write!(to, "the set {}-…-of-….{}{}", self.stem, self.variant, self.extension)
-    }
-}
-
-/// The name of a file in a set.
-struct Numbered<'n> {
-    name: &'n str,
-    number: u64,
-    set: Set<'n>,
-}
-
-fn numbered(name: &str, formats: Formats) -> Option<Numbered<'_>> {
-    let extension = extension(name, formats)?;
-    let rest = name.strip_suffix(extension)?;
-    let (rest, of) = rest.rsplit_once("-of-")?;
-    let (stem, number) = rest.rsplit_once('-')?;
-    let (total, variant) = of.split_once('.')?;
-    let digits =
-        |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
-    let set = Set { stem, total: digits(total)?, variant, extension };
-    Some(Numbered { name, number: digits(number)?, set })
 }
 
 /// Returns the problem of names that all belong to one numbered set, if some are missing. A file that states its set is whole if it states
@@ -315,13 +273,6 @@ fn renumbered(name: &str, number: u64) -> String {
         Some(((stem, digits), after)) => format!("{stem}-{number:0width$}-of-{after}", width = digits.len()),
         None => number.to_string(),
     }
-}
-
-/// Returns the first of many names, quoted.
-pub fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    let names: Vec<&str> = names.collect();
-    let shown = names.iter().take(SHOWN).map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
-    if names.len() > SHOWN { format!("{shown} and {} more", names.len() - SHOWN) } else { shown }
 }
 
 fn ambiguous<'n>(what: &str, names: impl Iterator<Item = &'n str>) -> Error {

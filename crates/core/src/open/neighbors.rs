@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Lookup, Request};
+use super::request::{Lookup, Request};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::sources::ReadAt;

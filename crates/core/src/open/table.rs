@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Lookup, Request};
+use super::request::{Lookup, Request, wanted_by};
 use crate::error::{Code, Error, Result};
 use crate::formats::{DataShards, Sharding, WriteFormat};
 use crate::limits;
@@ -37,7 +37,7 @@ pub fn resolve(root: &Path, catalog: &Catalog, request: &Request) -> Result<Vec<
     request.stop.check()?;
     let name = root.file_name().unwrap_or_default().to_string_lossy();
     match Error::all(&format!("the shards of the root '{name}'"), problems) {
-        Some(error) if error.causes().is_empty() => Err(super::wanted_by(error, "root", &name).of_set()),
+        Some(error) if error.causes().is_empty() => Err(wanted_by(error, "root", &name).of_set()),
         Some(error) => Err(error.of_set()),
         None => Ok(members),
     }

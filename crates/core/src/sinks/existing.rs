@@ -10,8 +10,8 @@ use super::leftovers;
 use crate::error::{Code, Error, Result};
 use crate::sources::ReadAt;
 use crate::sources::file::FileSource;
-use crate::sources::files::Identity;
 use crate::sources::handle::OpenFile;
+use crate::sources::identity::Identity;
 
 /// Attempts to open a file that keeps changing, and to get its lock.
 const TRIES: u32 = 16;

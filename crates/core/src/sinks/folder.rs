@@ -9,14 +9,14 @@ use std::path::Path;
 #[cfg(unix)]
 use std::time::Duration;
 
-use super::Warning;
 #[cfg(unix)]
 use super::leftovers;
-#[cfg(unix)]
-use super::temporary::folder_of;
+use super::warning::Warning;
 use crate::error::Result;
 #[cfg(unix)]
 use crate::error::{Code, Error};
+#[cfg(unix)]
+use crate::paths::folder_of;
 
 /// Milliseconds to wait for a lock.
 #[cfg(unix)]

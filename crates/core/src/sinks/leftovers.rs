@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::temporary::folder_of;
 use crate::limits;
+use crate::paths::folder_of;
 
 /// `.ztensor-<process>-<number>.part`, with an additional `-<number>` for files that a set replaces, and for closed files of a set.
 pub const PREFIX: &str = ".ztensor-";

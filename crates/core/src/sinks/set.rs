@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::complete::CompleteFiles;
 use super::folder::Folder;
-use super::{AtomicFile, Warning, leftovers, store};
+use super::{AtomicFile, Warning, leftovers};
 use crate::error::{Code, Error, Result};
 
 /// Old files of a set that is replaced. Missing ones are ignored.
@@ -28,7 +28,14 @@ pub fn put(
     old: impl FnOnce() -> Result<Old>,
 ) -> Result<Vec<Warning>> {
     if let Some(store) = &last.place.store {
-        return store::put(store, &mut files, &last);
+        let mut sent = Vec::with_capacity(files.len() + 1);
+        files.for_each(|_, file| {
+            sent.push(file.send(store)?);
+            Ok(())
+        })?;
+        // Completed last, because it names the others.
+        sent.push(last.send(store)?);
+        return store.complete(sent, last.overwrites());
     }
     let folder = Folder::of(last.target())?;
     let mut replaced = Vec::new();

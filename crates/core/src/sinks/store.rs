@@ -1,64 +1,43 @@
-//! Files for a store that are first assembled locally, and uploaded when they are complete.
+//! The store that files are uploaded to.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::complete::CompleteFiles;
+use super::target::exists;
 use super::upload::{Upload, Uploads};
-use super::{AtomicFile, Place, Temporary, Warning, exists};
-use crate::error::{Error, Result};
-use crate::sources::file::read_at;
+use super::warning::Warning;
+use crate::error::Result;
 use crate::work::Stop;
-
-/// Bytes that are read and sent at once.
-const PIECE: usize = 1 << 20;
 
 /// The store that a file is uploaded to.
 #[derive(Clone)]
 pub(super) struct Store {
-    uploads: Arc<dyn Uploads>,
-    stop: Stop,
+    pub uploads: Arc<dyn Uploads>,
+    pub stop: Stop,
 }
 
-impl AtomicFile {
-    /// Begins a file for a store: in the temporary folder, unnamed if supported. Fails with `ZT_EXISTS` if it exists, unless it may be
-    /// overwritten.
-    pub fn for_upload(uploads: &Arc<dyn Uploads>, target: &Path, stop: &Stop) -> Result<Self> {
-        check_free(&**uploads, target, stop)?;
-        Self::store(Store { uploads: Arc::clone(uploads), stop: stop.clone() }, target)
-    }
+/// A file whose bytes are uploaded: its path, and the upload to complete.
+pub(super) type Sent = (PathBuf, Box<dyn Upload>);
 
-    pub(super) fn store(store: Store, target: &Path) -> Result<Self> {
-        let mut temporary = Temporary::in_temp_folder()?;
-        temporary.hide();
-        let overwrite = store.uploads.overwrites();
-        let place = Place { target: target.to_owned(), overwrite, store: Some(store), ..Place::default() };
-        Ok(Self { temporary, place: Box::new(place) })
-    }
-
-    /// Returns whether the file is for a store.
-    pub fn is_remote(&self) -> bool {
-        self.place.store.is_some()
-    }
-
-    /// Uploads all bytes. They are not visible before the upload is completed.
-    fn send(&self, store: &Store) -> Result<Box<dyn Upload>> {
-        let length = self.file().metadata().map_err(|error| Error::io("fstat", &error))?.len();
-        let mut upload = store.uploads.begin(self.target(), &store.stop)?;
-        upload.expect(length);
-        let mut piece = vec![0; PIECE];
-        let mut at = 0;
-        while at < length {
-            store.stop.check()?;
-            let count = usize::try_from(length - at).unwrap_or(PIECE).min(PIECE);
-            let bytes = piece.get_mut(..count).unwrap_or_default();
-            read_at(self.file(), at, bytes)?;
-            upload.write(bytes)?;
-            at += count as u64;
+impl Store {
+    /// Completes uploads one after the other. If one fails, the previous ones are removed again, unless they may have replaced others.
+    pub(super) fn complete(&self, sent: Vec<Sent>, overwrites: bool) -> Result<Vec<Warning>> {
+        self.stop.check()?;
+        let mut complete: Vec<PathBuf> = Vec::with_capacity(sent.len());
+        for (target, upload) in sent {
+            if let Err(error) = upload.complete() {
+                if !overwrites {
+                    for target in &complete {
+                        // The first error is returned.
+                        let _ = self.uploads.remove(target);
+                    }
+                }
+                return Err(error);
+            }
+            complete.push(target);
         }
-        upload.flush()?;
-        Ok(upload)
+        Ok(Vec::new())
     }
 }
 
@@ -70,32 +49,6 @@ pub fn check_free(uploads: &dyn Uploads, target: &Path, stop: &Stop) -> Result<(
     Ok(())
 }
 
-/// Uploads the files, then completes one after the other, the last one last. If one fails, the previous ones are removed again, unless they
-/// may have replaced others.
-pub(super) fn put(store: &Store, files: &mut CompleteFiles, last: &AtomicFile) -> Result<Vec<Warning>> {
-    let mut sent: Vec<(PathBuf, Box<dyn Upload>)> = Vec::with_capacity(files.len() + 1);
-    files.for_each(|_, file| {
-        sent.push((file.target().to_owned(), file.send(store)?));
-        Ok(())
-    })?;
-    sent.push((last.target().to_owned(), last.send(store)?));
-    store.stop.check()?;
-    let mut complete: Vec<PathBuf> = Vec::with_capacity(sent.len());
-    for (target, upload) in sent {
-        if let Err(error) = upload.complete() {
-            if !last.overwrites() {
-                for target in &complete {
-                    // The first error is returned.
-                    let _ = store.uploads.remove(target);
-                }
-            }
-            return Err(error);
-        }
-        complete.push(target);
-    }
-    Ok(Vec::new())
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -103,6 +56,7 @@ mod tests {
 
     use super::*;
     use crate::error::Code;
+    use crate::sinks::AtomicFile;
     use crate::sinks::set::{self, Old};
 
     /// A store in memory: its files, and a log.

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::leftovers;
 use crate::error::{Error, Result};
-use crate::sources::files::Identity;
+use crate::paths::folder_of;
+use crate::sources::identity::Identity;
 
 /// An open file, which is removed when dropped unless it was renamed into place.
 pub struct Temporary {
@@ -171,11 +172,6 @@ impl Drop for Closed {
 
 fn replaced() -> io::Error {
     io::Error::other("another process has replaced or changed a temporary file; nothing was written")
-}
-
-/// Returns the folder that contains a path.
-pub fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Returns an unused name. It does not include the target's name, which may have the maximum length.

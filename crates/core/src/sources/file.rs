@@ -7,8 +7,8 @@ use std::io::{Seek, SeekFrom};
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::files::Identity;
-use super::handle::{self, Handle, Held, OpenFile};
+use super::handle::{self, FileRef, Handle, OpenFile, is_a_directory, open_file, open_to_read, opened};
+use super::identity::Identity;
 use super::io::Io;
 use super::mapping::Mapping;
 #[cfg(target_os = "linux")]
@@ -247,7 +247,7 @@ impl FileSource {
     }
 
     /// Returns the open file. Fails with `ZT_IO` if it is one of many that was closed, and another or a changed file is at its path by now.
-    pub fn file(&self) -> Result<Held<'_>> {
+    pub fn file(&self) -> Result<FileRef<'_>> {
         self.handle.get()
     }
 
@@ -340,40 +340,6 @@ impl ReadAt for FileSource {
     }
 }
 
-/// Opens a file to read it.
-pub(super) fn open_to_read(path: &Path) -> Result<File> {
-    open_file(path, OpenOptions::new().read(true))
-}
-
-fn open_file(path: &Path, options: &mut OpenOptions) -> Result<File> {
-    // A named pipe must not block opening before it is recognized as one.
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NONBLOCK);
-    let opened = opened(|| options.open(path));
-    // On Windows, opening a folder fails with a permission error.
-    #[cfg(windows)]
-    let opened = opened.map_err(|error| if path.is_dir() { is_a_directory() } else { error });
-    opened.map_err(|error| Error::io("open", &error))
-}
-
-/// Opens a file. If there are too many, closes those of sets and tries again.
-fn opened(open: impl Fn() -> std::io::Result<File>) -> std::io::Result<File> {
-    match open() {
-        Err(error) if is_limit(&error) && handle::close_unused() => open(),
-        opened => opened,
-    }
-}
-
-/// Returns whether the process or the system has too many open files.
-fn is_limit(error: &std::io::Error) -> bool {
-    #[cfg(unix)]
-    let limits = [libc::EMFILE, libc::ENFILE];
-    // ERROR_TOO_MANY_OPEN_FILES.
-    #[cfg(windows)]
-    let limits = [4];
-    error.raw_os_error().is_some_and(|number| limits.contains(&number))
-}
-
 /// Fills `buffer` from `offset` on.
 #[cfg(unix)]
 pub fn read_at(file: &File, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -408,13 +374,4 @@ fn failed_read(error: &std::io::Error, offset: u64) -> Error {
 fn lost() -> Error {
     let message = "the file was truncated while it was mapped; lost data reads as zeros. Open it again";
     Error::new(Code::MappingLost, message)
-}
-
-fn is_a_directory() -> std::io::Error {
-    #[cfg(unix)]
-    let number = libc::EISDIR;
-    // ERROR_INVALID_FUNCTION, as in libuv: the system has no specific code.
-    #[cfg(windows)]
-    let number = 1;
-    std::io::Error::from_raw_os_error(number)
 }

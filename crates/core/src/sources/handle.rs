@@ -2,7 +2,7 @@
 //! open, so each of its files is opened again when it is needed, and must then be the same file.
 #![forbid(unsafe_code)]
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 #[cfg(target_os = "linux")]
@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 #[cfg(target_os = "linux")]
 use super::direct::Direct;
-use super::files::Identity;
+use super::identity::Identity;
 use crate::error::{Code, Error, Result};
 
 /// Fewest and most descriptors of sets in a process. Between these it is a quarter of what the process may open: the rest is for sockets,
@@ -54,12 +54,12 @@ impl Deref for OpenFile {
 }
 
 /// An open file for the time of a use.
-pub enum Held<'h> {
+pub enum FileRef<'h> {
     Kept(&'h OpenFile),
     Shared(Arc<OpenFile>),
 }
 
-impl Deref for Held<'_> {
+impl Deref for FileRef<'_> {
     type Target = OpenFile;
 
     fn deref(&self) -> &OpenFile {
@@ -95,10 +95,10 @@ impl Handle {
     }
 
     /// Returns the open file. Fails with `ZT_IO` if it was closed, and another or a changed file is at its path by now.
-    pub fn get(&self) -> Result<Held<'_>> {
+    pub fn get(&self) -> Result<FileRef<'_>> {
         match self {
-            Self::Kept(file) => Ok(Held::Kept(file)),
-            Self::Reopened(reopened) => reopened.get().map(Held::Shared),
+            Self::Kept(file) => Ok(FileRef::Kept(file)),
+            Self::Reopened(reopened) => reopened.get().map(FileRef::Shared),
         }
     }
 }
@@ -124,7 +124,7 @@ impl Reopened {
         if let Some(file) = &*open {
             return Ok(Arc::clone(file));
         }
-        let file = super::file::open_to_read(&self.path).map_err(|error| error.file(&self.path))?;
+        let file = open_to_read(&self.path).map_err(|error| error.file(&self.path))?;
         check(&file, &self.path, self.identity)?;
         let file = Arc::clone(open.insert(Arc::new(OpenFile::new(file))));
         drop(open);
@@ -208,6 +208,49 @@ fn descriptors() -> Option<u64> {
 #[cfg(not(unix))]
 fn descriptors() -> Option<u64> {
     None
+}
+
+/// Opens a file to read it.
+pub(super) fn open_to_read(path: &Path) -> Result<File> {
+    open_file(path, OpenOptions::new().read(true))
+}
+
+pub(super) fn open_file(path: &Path, options: &mut OpenOptions) -> Result<File> {
+    // A named pipe must not block opening before it is recognized as one.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NONBLOCK);
+    let opened = opened(|| options.open(path));
+    // On Windows, opening a folder fails with a permission error.
+    #[cfg(windows)]
+    let opened = opened.map_err(|error| if path.is_dir() { is_a_directory() } else { error });
+    opened.map_err(|error| Error::io("open", &error))
+}
+
+/// Opens a file. If there are too many, closes those of sets and tries again.
+pub(super) fn opened(open: impl Fn() -> std::io::Result<File>) -> std::io::Result<File> {
+    match open() {
+        Err(error) if is_limit(&error) && close_unused() => open(),
+        opened => opened,
+    }
+}
+
+/// Returns whether the process or the system has too many open files.
+fn is_limit(error: &std::io::Error) -> bool {
+    #[cfg(unix)]
+    let limits = [libc::EMFILE, libc::ENFILE];
+    // ERROR_TOO_MANY_OPEN_FILES.
+    #[cfg(windows)]
+    let limits = [4];
+    error.raw_os_error().is_some_and(|number| limits.contains(&number))
+}
+
+pub(super) fn is_a_directory() -> std::io::Error {
+    #[cfg(unix)]
+    let number = libc::EISDIR;
+    // ERROR_INVALID_FUNCTION, as in libuv: the system has no specific code.
+    #[cfg(windows)]
+    let number = 1;
+    std::io::Error::from_raw_os_error(number)
 }
 
 #[cfg(test)]

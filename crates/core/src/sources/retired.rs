@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::fault::Entry;
 use super::headroom;
-use super::mapping::View;
 use super::reclaim::{self, Store};
+use super::view::View;
 use crate::loaded;
 
 /// How long addresses are retained: a zlib thread finishes a GiB in that time.

@@ -1,10 +1,12 @@
 //! Writes one blob: hashes it, and compresses it if that saves enough.
 #![forbid(unsafe_code)]
 
-use super::Settings;
-use super::compression_queue::CompressionQueue;
+use std::collections::HashMap;
+
 use super::pack::SAMPLE;
+use super::packers::Packers;
 use super::seekable::Seekable;
+use super::settings::Settings;
 use crate::codecs::digest::{Algorithm, Digest, Hasher, Over};
 use crate::error::Result;
 use crate::layouts::elements::RuleCheck;
@@ -36,7 +38,7 @@ pub struct Target<'w> {
     /// The offset of the end of the buffer in the file.
     pub position: &'w mut u64,
     /// The compressors; `None` if nothing is compressed.
-    pub gathering: Option<&'w mut CompressionQueue>,
+    pub packers: Option<&'w mut Packers>,
 }
 
 /// A blob whose last byte is in the buffer.
@@ -45,6 +47,9 @@ pub struct WrittenBlob {
     pub encoding: Encoding,
     pub digest: Option<Digest>,
 }
+
+/// The offset of the first blob with each digest and length.
+pub(super) type Contents = HashMap<(Option<Digest>, u64), u64>;
 
 impl Outgoing {
     /// Creates a blob of `length` bytes at `offset`. If `compresses`, its beginning decides whether it is compressed.
@@ -118,10 +123,8 @@ impl Outgoing {
 
     /// Stores bytes, compressed or raw as decided.
     fn store(&mut self, bytes: &[u8], target: &mut Target<'_>) -> Result<()> {
-        match (&mut self.state, &mut target.gathering) {
-            (State::Seekable(seekable), Some(gathering)) => {
-                seekable.push(bytes, &mut gathering.packers, target.buffer)
-            }
+        match (&mut self.state, &mut target.packers) {
+            (State::Seekable(seekable), Some(packers)) => seekable.push(bytes, packers, target.buffer),
             _ => target.buffer.extend(bytes),
         }
     }
@@ -162,11 +165,11 @@ impl Outgoing {
     /// Decides from the gathered bytes whether to compress the blob, then stores them.
     fn decide(&mut self, gathered: &[u8], target: &mut Target<'_>) -> Result<()> {
         self.state = State::Raw;
-        if let Some(gathering) = &mut target.gathering {
-            let how = gathering.packers.how();
+        if let Some(packers) = &mut target.packers {
+            let how = packers.how();
             let sample = gathered.get(..SAMPLE).unwrap_or(gathered);
-            if let Some(search) = how.judge(sample, gathering.packers.own()?, target.buffer)? {
-                self.state = State::Seekable(Seekable::new(&gathering.packers, search));
+            if let Some(search) = how.judge(sample, packers.own()?, target.buffer)? {
+                self.state = State::Seekable(Seekable::new(packers, search));
             }
         }
         self.store(gathered, target)
@@ -190,10 +193,10 @@ impl Outgoing {
         self.rule.finish()?;
         let start = target.buffer.len();
         let state = std::mem::replace(&mut self.state, State::Raw);
-        let encoding = match (state, &mut target.gathering) {
-            (State::Seekable(seekable), Some(gathering)) => {
-                seekable.finish(&mut gathering.packers, target.buffer)?;
-                gathering.packers.how().method.encoding()
+        let encoding = match (state, &mut target.packers) {
+            (State::Seekable(seekable), Some(packers)) => {
+                seekable.finish(packers, target.buffer)?;
+                packers.how().method.encoding()
             }
             _ => Encoding::RAW,
         };

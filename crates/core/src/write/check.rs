@@ -1,7 +1,7 @@
 //! Checks a tensor before its bytes are known: as a reader would, and as the format requires.
 #![forbid(unsafe_code)]
 
-use super::tensor::Open;
+use super::open_tensor::Open;
 use super::{Spec, WriteFormat, Writer};
 use crate::error::{Code, Error, Result};
 use crate::formats::{Names, SparseForm, TensorHeader};

@@ -2,19 +2,14 @@
 //! the file need not be rewritten for it.
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
 use std::fs::File;
 
 use super::Writer;
 use super::blob::WrittenBlob;
 use super::destination::Destination;
-use crate::codecs::digest::Digest;
 use crate::error::Result;
 use crate::sources::file::read_at;
 use crate::work::PIECE;
-
-/// The offset of the first blob with each digest and length.
-pub(super) type Contents = HashMap<(Option<Digest>, u64), u64>;
 
 impl Writer {
     /// Returns the offset of the finished blob of `length` bytes, or of an earlier blob with the same bytes.

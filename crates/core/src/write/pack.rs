@@ -1,7 +1,7 @@
 //! Compresses a blob that is in memory as a whole, if that saves enough.
 #![forbid(unsafe_code)]
 
-use super::Settings;
+use super::settings::{Compression, Settings};
 use crate::codecs::deflate_encode::{self, Deflater};
 use crate::codecs::digest::{Algorithm, Digest, Over};
 use crate::codecs::seekable_encode::{LARGEST_FRAME, Table};
@@ -10,18 +10,6 @@ use crate::error::Result;
 use crate::formats::Method;
 use crate::model::Encoding;
 use crate::sinks::block::Block;
-
-/// When and how to compress.
-#[derive(Clone, Copy, Debug)]
-pub struct Compression {
-    pub level: i32,
-    /// The minimum saving, from 0 to 1: the fraction of its size that a blob must lose to be stored compressed.
-    pub min_savings: f64,
-    /// Threads that compress one large blob. The result does not depend on it.
-    pub threads: u32,
-    /// Bytes in each zstd frame but the last, or in each piece of a deflate stream.
-    pub frame: u32,
-}
 
 /// The number of bytes at the beginning of a blob from which the saving is estimated.
 pub const SAMPLE: usize = 256 << 10;

@@ -257,7 +257,7 @@ fn make(job: Job, how: &How, compressor: &mut Compressor) -> Result<CompressedBa
 
 #[cfg(test)]
 mod tests {
-    use super::super::pack::Compression;
+    use super::super::settings::Compression;
     use super::*;
     use crate::codecs::digest::Over;
     use crate::formats::Method;

@@ -10,9 +10,9 @@ use crate::formats::safetensors_encode::quote;
 use crate::model::{Catalog, SetPart, Tensor};
 use crate::open::{Request, read_index};
 use crate::paths;
+use crate::paths::folder_of;
 use crate::sinks::complete::CompleteFiles;
 use crate::sinks::set::{self, Old};
-use crate::sinks::temporary::folder_of;
 use crate::sinks::{AtomicFile, Warning, exists};
 
 /// The complete files of a checkpoint. None gets its name before all of them are complete.

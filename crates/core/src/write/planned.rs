@@ -2,66 +2,15 @@
 //! directly to its offset. Other data has to be spooled (see `index_first`).
 #![forbid(unsafe_code)]
 
-use std::collections::VecDeque;
-
+use super::Writer;
 use super::destination::Destination;
-use super::tensor::Open;
-use super::{Spec, Stored, Writer};
+use super::framing::{Framing, Planned};
+use super::open_tensor::Open;
+use super::settings::{Spec, Stored};
 use crate::error::{Code, Error, Result};
-use crate::formats::{Assembler, Index};
+use crate::formats::Index;
 use crate::limits::Limits;
-use crate::model::{Builder, Catalog, Component, NewTensor};
-
-/// The tensors to come, and their offsets.
-pub(super) struct Planned {
-    /// Each tensor has one component, whose offset is its index in `stored`.
-    catalog: Catalog,
-    stored: Vec<Stored>,
-    framing: Framing,
-}
-
-impl Planned {
-    /// Marks the tensor that was begun as complete.
-    pub(super) fn end(&mut self) {
-        self.framing.blobs.pop_front();
-    }
-}
-
-/// The bytes before, between and after the blobs.
-#[derive(Default)]
-struct Framing {
-    bytes: Vec<u8>,
-    /// The number of bytes written.
-    written: usize,
-    /// The end of the bytes before each blob, and the index of that blob.
-    blobs: VecDeque<(usize, usize)>,
-    length: u64,
-}
-
-impl Framing {
-    /// Returns the unwritten bytes up to `end`.
-    fn take(&mut self, end: usize) -> &[u8] {
-        let start = std::mem::replace(&mut self.written, end);
-        self.bytes.get(start..end).unwrap_or_default()
-    }
-}
-
-impl Assembler for Framing {
-    fn expect(&mut self, length: u64) {
-        self.length = length;
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        self.bytes.extend_from_slice(bytes);
-        Ok(())
-    }
-
-    fn blob(&mut self, blob: &Component) -> Result<()> {
-        let position = usize::try_from(blob.offset()).unwrap_or(usize::MAX);
-        self.blobs.push_back((self.bytes.len(), position));
-        Ok(())
-    }
-}
+use crate::model::{Builder, Component, NewTensor};
 
 /// The tensors of a file, announced before the first byte of data.
 pub struct Plan<'w> {

@@ -10,7 +10,7 @@ use crate::formats::{DataShards, Input};
 use crate::limits::{self, Limits};
 use crate::model::Shard;
 use crate::sources::file::FileSource;
-use crate::sources::files::Identity;
+use crate::sources::identity::Identity;
 use crate::work::Stop;
 
 /// The old root; empty if it does not exist or cannot be read.

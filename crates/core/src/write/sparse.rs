@@ -17,15 +17,11 @@ use crate::layouts::exact::{COO, CSR};
 use crate::layouts::indices::Indices;
 use crate::layouts::{coo, csr};
 use crate::model::{DType, DataRule, Layout};
-use crate::sinks::Spool;
 use crate::work::Stop;
-
 pub use arranged::Arranged;
 pub use array::{Array, OwnedArray, blocks};
 use cells::Cells;
-
-/// Creates an unnamed file for data that is too large for memory and has to be reordered.
-pub type NewSpool<'a> = &'a dyn Fn() -> Result<Spool>;
+pub use sort_rows::NewSpool;
 
 /// The positions of the values of a sparse tensor.
 enum IndexArrays {

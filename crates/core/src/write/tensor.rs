@@ -3,48 +3,17 @@
 
 use std::fs::File;
 
+use super::Writer;
 use super::blob::{Outgoing, Target};
 use super::destination::Destination;
 use super::flush::WARM;
-use super::{Spec, Stored, Writer};
+use super::open_tensor::Open;
+use super::settings::{Spec, Stored};
 use crate::codecs::digest::Digest;
 use crate::error::{Code, Error, Result};
 use crate::inject;
-use crate::model::{self, Attributes, Component, DType, Data, Encoding, Layout, NewTensor};
+use crate::model::{self, Component, Data, Encoding, NewTensor};
 use crate::sinks::kernel_copy;
-
-/// A tensor being pushed.
-#[derive(Default)]
-pub(super) struct Open {
-    pub(super) name: String,
-    shape: Vec<u64>,
-    pub(super) layout: Layout,
-    dtype: Option<DType>,
-    attributes: Option<Attributes>,
-    /// The blobs to store: the components, or a single blob for all of them.
-    pub(super) stored: Vec<Stored>,
-    pub(super) written: Vec<Component>,
-    blob: Option<Outgoing>,
-    /// Whether other threads compress the blobs once they are complete. Their offsets are known only after that.
-    gathered: bool,
-}
-
-impl Open {
-    /// Clears the tensor, but keeps the allocated memory.
-    fn clear(&mut self) {
-        self.name.clear();
-        self.shape.clear();
-        self.attributes = None;
-        self.stored.clear();
-        self.written.clear();
-        self.blob = None;
-    }
-
-    /// Returns whether the first blob still waits for the data before it in the file.
-    fn waits(&self) -> bool {
-        self.blob.is_none() && self.written.is_empty() && !self.stored.is_empty()
-    }
-}
 
 impl Writer {
     /// Begins a tensor, after all checks that do not need its bytes.
@@ -154,9 +123,9 @@ impl Writer {
         let Open { blob: Some(blob), gathered, .. } = open.as_deref_mut()? else { return None };
         let target = match gathering.as_mut() {
             Some(gathering) if *gathered => {
-                Target { buffer: &mut gathering.raw, position: unplaced, gathering: None }
+                Target { buffer: &mut gathering.raw, position: unplaced, packers: None }
             }
-            gathering => Target { buffer, position, gathering },
+            gathering => Target { buffer, position, packers: gathering.map(|queue| &mut queue.packers) },
         };
         Some((blob, target))
     }
@@ -249,7 +218,11 @@ impl Writer {
         let gathered = *gathered;
         let (role, dtype, _, length) = stored;
         let Self { buffer, position, gathering, .. } = self;
-        let finished = blob.finish(&mut Target { buffer, position, gathering: gathering.as_mut() });
+        let finished = blob.finish(&mut Target {
+            buffer,
+            position,
+            packers: gathering.as_mut().map(|queue| &mut queue.packers),
+        });
         let done = finished.map_err(|error| self.named(error))?;
         let component = if gathered {
             Component::raw(role, dtype, 0, length)

@@ -37,13 +37,12 @@ impl Writer {
         while !blob.is_full() {
             let left = usize::try_from(blob.left()).unwrap_or(usize::MAX);
             let count = left.min(PIECE);
-            let mut target =
-                Target { buffer: &mut self.buffer, position: &mut self.position, gathering: None };
+            let mut target = Target { buffer: &mut self.buffer, position: &mut self.position, packers: None };
             blob.fill(count, &mut target, |bytes| spool.read_at(at, bytes))?;
             at += count as u64;
             self.write_full_blocks()?;
         }
-        blob.finish(&mut Target { buffer: &mut self.buffer, position: &mut self.position, gathering: None })
+        blob.finish(&mut Target { buffer: &mut self.buffer, position: &mut self.position, packers: None })
     }
 }
 

@@ -39,7 +39,7 @@ impl Drop for Folder {
 }
 
 /// A tensor: its layout, shape, type, and its components.
-struct Given {
+struct TestTensor {
     name: &'static str,
     layout: &'static str,
     shape: Vec<u64>,
@@ -47,12 +47,12 @@ struct Given {
     parts: Vec<(&'static str, DType, Vec<u8>)>,
 }
 
-fn dense(name: &'static str, dtype: DType, bytes: Vec<u8>) -> Given {
+fn dense(name: &'static str, dtype: DType, bytes: Vec<u8>) -> TestTensor {
     let shape = vec![bytes.len() as u64 * 8 / u64::from(dtype.bits())];
-    Given { name, layout: "dense", shape, dtype, parts: vec![("data", dtype, bytes)] }
+    TestTensor { name, layout: "dense", shape, dtype, parts: vec![("data", dtype, bytes)] }
 }
 
-fn add(writer: &mut Writer, given: &Given, pieces: usize) {
+fn add(writer: &mut Writer, given: &TestTensor, pieces: usize) {
     let parts = given.parts.iter().map(|(role, dtype, bytes)| (*role, Some(*dtype), bytes.len() as u64));
     let (name, layout, shape, attributes) = (given.name, given.layout, &given.shape, None);
     let components: Vec<_> = parts.collect();
@@ -67,7 +67,7 @@ fn add(writer: &mut Writer, given: &Given, pieces: usize) {
     writer.flush_if_full().unwrap();
 }
 
-fn write(path: &Path, settings: Settings, tensors: &[Given]) {
+fn write(path: &Path, settings: Settings, tensors: &[TestTensor]) {
     let mut writer = Writer::create(path, settings).unwrap();
     for given in tensors {
         add(&mut writer, given, 100_000);
@@ -147,10 +147,10 @@ fn u16s(numbers: impl IntoIterator<Item = usize>) -> Vec<u8> {
 }
 
 /// A matrix of rows of so many values, whose columns fall; its columns and values where they rise.
-fn csr(name: &'static str, rows: usize, wide: usize) -> (Given, [Vec<u8>; 2]) {
+fn csr(name: &'static str, rows: usize, wide: usize) -> (TestTensor, [Vec<u8>; 2]) {
     let columns = |at: usize| wide - 1 - at % wide;
     let count = rows * wide;
-    let given = Given {
+    let given = TestTensor {
         name,
         layout: "sparse_csr",
         shape: vec![rows as u64, wide as u64],
@@ -172,7 +172,7 @@ fn conversion_preserves_tensors_of_any_size() {
     let (small, small_rising) = csr("small", 3, 40);
     // Larger than what is held in memory.
     let (large, large_rising) = csr("spooled", 9, 170_000);
-    let coo = Given {
+    let coo = TestTensor {
         name: "coo",
         layout: "sparse_coo",
         shape: vec![50, 60],

@@ -15,7 +15,7 @@ use ztensor_core::limits::Limits;
 use ztensor_core::model::slice::TensorSlice;
 use ztensor_core::model::{
     Blob, Builder, ByteOrder, Catalog, Chunk, Chunks, Component, Container, DType, Data, Filter, Grid, Label,
-    Layout, NewTensor, Piece, Pieces, ReadIndex, Strided, Tensor, View,
+    Layout, NewTensor, Piece, ReadIndex, Strided, Tensor, View,
 };
 use ztensor_core::open::detect;
 use ztensor_core::read::batch::Division;
@@ -101,7 +101,7 @@ fn parse(input: &Input<'_>) -> Result<Catalog> {
                 if pieces.iter().any(|piece| !leads_inside(piece.blob.offset, piece.blob.stored)) {
                     return Err(Error::new(Code::OutOfBounds, "a piece leads beyond the file"));
                 }
-                let data = Pieces::data(if kind == 7 { 1 } else { ROWS }, pieces)?;
+                let data = Data::pieces(if kind == 7 { 1 } else { ROWS }, pieces)?;
                 (if kind == 7 { "in pieces" } else { "side by side" }, of(data))
             }
             _ => {

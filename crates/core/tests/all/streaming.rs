@@ -48,9 +48,9 @@ fn add(writer: &mut Writer, name: &str, bytes: &[u8], mut after: impl FnMut(&mut
 }
 
 /// Takes blocks, up to a number of them.
-struct Taken(Arc<Mutex<Vec<Vec<u8>>>>, usize);
+struct LimitedBlocks(Arc<Mutex<Vec<Vec<u8>>>>, usize);
 
-impl ByteStream for Taken {
+impl ByteStream for LimitedBlocks {
     fn pass(&mut self, block: Vec<u8>) -> Result<()> {
         let mut blocks = self.0.lock().unwrap();
         if blocks.len() == self.1 {
@@ -67,7 +67,7 @@ fn passed_blocks_equal_the_written_file() {
     for format in [WriteFormat::ZT10, WriteFormat::ZT12, WriteFormat::ZT2] {
         for compressed in [false, true] {
             let mut writer = Writer::create(&path, settings(format, compressed)).unwrap();
-            let refused = writer.passing(Box::new(Taken(Arc::default(), 0)), |_| Ok(()));
+            let refused = writer.passing(Box::new(LimitedBlocks(Arc::default(), 0)), |_| Ok(()));
             assert_eq!(refused.unwrap_err().code(), Code::Internal, "only what is taken is passed on");
             for (name, bytes) in tensors() {
                 add(&mut writer, &name, &bytes, |writer| assert!(!writer.must_be_taken()));
@@ -93,7 +93,7 @@ fn passed_blocks_equal_the_written_file() {
             // What is passed on, in no block too small for that.
             let mut writer = Writer::taken(settings(format, compressed)).unwrap();
             let blocks = Arc::new(Mutex::new(Vec::new()));
-            let passing = Box::new(Taken(Arc::clone(&blocks), usize::MAX));
+            let passing = Box::new(LimitedBlocks(Arc::clone(&blocks), usize::MAX));
             writer
                 .passing(passing, |writer| {
                     for (name, bytes) in tensors() {
@@ -118,7 +118,7 @@ fn passed_blocks_equal_the_written_file() {
 fn a_closed_consumer_stops_the_writer() {
     for compressed in [false, true] {
         let mut writer = Writer::taken(settings(WriteFormat::ZT12, compressed)).unwrap();
-        let passing = Box::new(Taken(Arc::default(), 2));
+        let passing = Box::new(LimitedBlocks(Arc::default(), 2));
         let outcome = writer.passing(passing, |writer| {
             for (name, bytes) in tensors() {
                 let components = [("data", Some(DType::Uint8), bytes.len() as u64)];

@@ -78,14 +78,14 @@ impl Drop for Folder {
 }
 
 /// A file that is read, and what it should hold.
-struct Given<'a> {
+struct ReadCase<'a> {
     opened: &'a Opened,
     ordinals: Vec<u32>,
     expected: &'a [(String, Vec<u8>)],
     folder: &'a Path,
 }
 
-impl Given<'_> {
+impl ReadCase<'_> {
     fn with<T>(&self, run: impl FnOnce(Reading<'_>) -> T) -> T {
         let (limits, watch) = (Limits::default(), Watch::default());
         let Opened { catalog, files } = self.opened;
@@ -168,8 +168,8 @@ impl Given<'_> {
     }
 }
 
-fn given<'a>(opened: &'a Opened, expected: &'a [(String, Vec<u8>)], folder: &'a Path) -> Given<'a> {
-    Given { opened, ordinals: (0..).take(opened.catalog.len()).collect(), expected, folder }
+fn read_case<'a>(opened: &'a Opened, expected: &'a [(String, Vec<u8>)], folder: &'a Path) -> ReadCase<'a> {
+    ReadCase { opened, ordinals: (0..).take(opened.catalog.len()).collect(), expected, folder }
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn concurrent_calls_give_the_same_results() {
         write(&path, settings);
         open::open(&path, &open::Request::default()).unwrap()
     });
-    let all: Vec<_> = opened.iter().map(|one| given(one, &expected, &folder.0)).collect();
+    let all: Vec<_> = opened.iter().map(|one| read_case(one, &expected, &folder.0)).collect();
     thread::scope(|scope| {
         for (at, given) in all.iter().enumerate() {
             let other = &opened[(at + 1) % opened.len()];

@@ -26,7 +26,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-struct Given {
+struct TestTensor {
     name: String,
     shape: Vec<u64>,
     layout: &'static str,
@@ -34,7 +34,7 @@ struct Given {
     components: Vec<(&'static str, Option<DType>, u64)>,
 }
 
-impl Given {
+impl TestTensor {
     fn spec(&self) -> Spec<'_> {
         Spec {
             name: &self.name,
@@ -47,13 +47,13 @@ impl Given {
     }
 }
 
-fn dense(name: &str, shape: &[u64], dtype: DType, bytes: usize) -> Given {
+fn dense(name: &str, shape: &[u64], dtype: DType, bytes: usize) -> TestTensor {
     let components = vec![("data", Some(dtype), bytes as u64)];
-    Given { name: name.to_owned(), shape: shape.to_vec(), layout: "dense", dtype, components }
+    TestTensor { name: name.to_owned(), shape: shape.to_vec(), layout: "dense", dtype, components }
 }
 
 /// Writes tensors in pieces of three bytes and gives the file's bytes.
-fn written(folder: &Path, settings: Settings, tensors: &[(Given, Vec<u8>)]) -> Vec<u8> {
+fn written(folder: &Path, settings: Settings, tensors: &[(TestTensor, Vec<u8>)]) -> Vec<u8> {
     let path = folder.join("file");
     let mut writer = Writer::create(&path, settings).unwrap();
     for (given, bytes) in tensors {

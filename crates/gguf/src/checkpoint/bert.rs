@@ -6,8 +6,8 @@ use ztensor_core::error::{Code, Error, Result};
 use super::config::Assumed::Number;
 use super::config::Defaults;
 use super::decoder::{HEAD_SIZES, MORE_PARAMETERS, PARAMETERS};
-use super::plan::Model;
-use super::row::{Architecture, Change, Ignored, Match, Row, rows};
+use super::plan::{Architecture, Model};
+use super::row::{Change, Ignored, Match, Row, rows};
 
 const HEAD: &str = "part of a head that embeddings do not use";
 

@@ -25,7 +25,7 @@ pub struct Config<'d> {
 }
 
 /// What a key has: in the file, or assumed.
-enum Found<'d> {
+enum ConfigValue<'d> {
     Value(Node<'d>),
     Assumed(Assumed),
 }
@@ -48,46 +48,46 @@ impl<'d> Config<'d> {
         self.scopes.iter().rev().find_map(|scope| scope.set(key))
     }
 
-    fn found(&self, keys: &[&str]) -> Option<Found<'d>> {
+    fn found(&self, keys: &[&str]) -> Option<ConfigValue<'d>> {
         let held = keys.iter().find_map(|key| self.scopes.iter().find_map(|scope| scope.get(key)));
         let assumed = self.defaults.iter().find(|(name, _)| keys.contains(name)).map(|&(_, assumed)| assumed);
         match held {
-            None => assumed.map(Found::Assumed),
+            None => assumed.map(ConfigValue::Assumed),
             // Null is a value for transformers, which replaces it only where the value follows from others.
             Some(node) if node.is_null() && keys == KEY_HEADS => {
-                Some(Found::Assumed(Assumed::Same(HEADS[0])))
+                Some(ConfigValue::Assumed(Assumed::Same(HEADS[0])))
             }
             Some(node) if node.is_null() => {
-                assumed.filter(|assumed| !matches!(assumed, Assumed::Number(_))).map(Found::Assumed)
+                assumed.filter(|assumed| !matches!(assumed, Assumed::Number(_))).map(ConfigValue::Assumed)
             }
-            Some(node) => Some(Found::Value(node)),
+            Some(node) => Some(ConfigValue::Value(node)),
         }
     }
 
     pub fn uint(&self, keys: &[&str]) -> Result<Option<u32>> {
         match self.found(keys) {
-            Some(Found::Value(node)) => node.uint().map(Some),
+            Some(ConfigValue::Value(node)) => node.uint().map(Some),
             // Whole numbers of the tables.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-            Some(Found::Assumed(Assumed::Number(number))) => Ok(Some(number as u32)),
-            None | Some(Found::Assumed(Assumed::Flag(_))) => Ok(None),
-            Some(Found::Assumed(Assumed::Same(key))) => self.uint(&[key]),
-            Some(Found::Assumed(Assumed::HeadSize)) => self.head_size().map(Some),
+            Some(ConfigValue::Assumed(Assumed::Number(number))) => Ok(Some(number as u32)),
+            None | Some(ConfigValue::Assumed(Assumed::Flag(_))) => Ok(None),
+            Some(ConfigValue::Assumed(Assumed::Same(key))) => self.uint(&[key]),
+            Some(ConfigValue::Assumed(Assumed::HeadSize)) => self.head_size().map(Some),
         }
     }
 
     pub fn float(&self, keys: &[&str]) -> Result<Option<f64>> {
         match self.found(keys) {
-            Some(Found::Value(node)) => node.float().map(Some),
-            Some(Found::Assumed(Assumed::Number(number))) => Ok(Some(number)),
+            Some(ConfigValue::Value(node)) => node.float().map(Some),
+            Some(ConfigValue::Assumed(Assumed::Number(number))) => Ok(Some(number)),
             _ => Ok(None),
         }
     }
 
     pub fn flag(&self, key: &str) -> Result<bool> {
         match self.found(&[key]) {
-            Some(Found::Value(node)) => node.flag(),
-            Some(Found::Assumed(Assumed::Flag(flag))) => Ok(flag),
+            Some(ConfigValue::Value(node)) => node.flag(),
+            Some(ConfigValue::Assumed(Assumed::Flag(flag))) => Ok(flag),
             _ => Ok(false),
         }
     }

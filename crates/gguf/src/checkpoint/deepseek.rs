@@ -8,9 +8,9 @@ use super::config::Defaults;
 use super::decoder::{
     COMPUTED, EDGES, EXPERT_ROWS, FEED_FORWARD, FEED_FORWARD_NORM, MEDIA, MORE_PARAMETERS, PARAMETERS,
 };
-use super::plan::Model;
+use super::plan::{Architecture, Model};
 use super::rope::THETA;
-use super::row::{Architecture, Change, Ignored, Match, Row, rows};
+use super::row::{Change, Ignored, Match, Row, rows};
 
 const ATTENTION: &[Row] = rows! {
     "model.layers.{}.self_attn.q_proj" => "blk.{}.attn_q";

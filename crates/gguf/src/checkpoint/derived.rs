@@ -15,11 +15,13 @@ use ztensor_core::kernels::widen::to_float32;
 use ztensor_core::limits::Limits;
 use ztensor_core::model::{
     self, Attributes, Blob, Builder, Catalog, Component, Container, DType, Data, Label, Layout, NewTensor,
-    Pieces, Strided,
+    Strided,
 };
 use ztensor_core::read::Reading;
 
-use super::{Axis, Blocks, Content, Element, Files, Given, Piece, Plan, Planned, Tensor, View, plan};
+use super::{
+    Axis, Blocks, Content, Element, Files, MetadataOverrides, Piece, Plan, Planned, Tensor, View, plan,
+};
 use crate::value::{Array, TYPE, VALUE, Value};
 
 /// Most elements of a tensor that is computed, and not only copied: norms, and factors of the rotary embedding.
@@ -87,7 +89,7 @@ impl Derived {
 
 /// Derives the GGUF file of an open checkpoint. `files` are those next to the weights. Fails like [`plan`], and with `ZT_BAD_LAYOUT` for
 /// tensors that are not dense.
-pub fn derive(reading: Reading<'_>, files: &dyn Files, given: &Given) -> Result<Derived> {
+pub fn derive(reading: Reading<'_>, files: &dyn Files, given: &MetadataOverrides) -> Result<Derived> {
     let mut tensors = Vec::with_capacity(reading.catalog.len());
     for tensor in reading.catalog.iter() {
         let dtype = tensor.dtype().filter(|_| tensor.layout() == Layout::Dense);
@@ -333,7 +335,7 @@ fn join(parts: &[Component]) -> Result<Component> {
     let is_same = parts.iter().all(|part| part.view == first.view && part.stored_length() == length);
     let is_whole = parts.iter().all(|part| part.view == model::View::Whole);
     let pieces = blobs.into_iter().map(|blob| model::Piece { run: blob.stored, blob }).collect();
-    let mut joined = Component::new(first.role, first.dtype, Pieces::data(1, pieces)?);
+    let mut joined = Component::new(first.role, first.dtype, Data::pieces(1, pieces)?);
     match &first.view {
         _ if is_whole => {}
         model::View::Strided(strided) if is_same => {

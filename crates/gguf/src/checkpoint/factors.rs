@@ -8,8 +8,8 @@ use ztensor_core::convert::scaled::ScaledAxis;
 use ztensor_core::error::{Code, Error, NAME, Result, short};
 use ztensor_core::model::DType;
 
-use super::Tensor;
 use super::json::{Document, Node};
+use super::source::Tensor;
 
 /// The factors of a piece of a tensor.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -9,9 +9,9 @@ use super::decoder::{
     ATTENTION, COMPUTED, FEED_FORWARD, HEAD_NORMS, HEAD_SIZES, MEDIA, MORE_PARAMETERS, PARAMETERS,
 };
 use super::json::Node;
-use super::plan::Model;
+use super::plan::{Architecture, Model};
 use super::rope::{MAX, THETA, too_large};
-use super::row::{Architecture, Change, Ignored, Match, Parameter, Row, needed, needed_float, rows, uint};
+use super::row::{Change, Ignored, Match, Parameter, Row, needed, needed_float, rows, uint};
 use crate::value::{Array, Value};
 
 const NORMS: &[Row] = rows! {

@@ -4,7 +4,8 @@
 use super::config::Assumed::Number;
 use super::config::Defaults;
 use super::decoder::{ATTENTION, COMPUTED, EDGES, HEAD_SIZES, MEDIA, MORE_PARAMETERS, PARAMETERS};
-use super::row::{Architecture, Change, Parameter, Row, needed, rows};
+use super::plan::Architecture;
+use super::row::{Change, Parameter, Row, needed, rows};
 
 const TENSORS: &[Row] = rows! {
     "model.layers.{}.post_attention_layernorm" => "blk.{}.post_attention_norm";

@@ -9,7 +9,7 @@ use ciborium::Value;
 use ztensor_core::error::{Code, Error, Result, short};
 use ztensor_core::syntax::json::{Reader, Unique, keep_last};
 
-use super::Files;
+use super::source::Files;
 use crate::limits;
 
 /// The text of a file.

@@ -8,9 +8,9 @@ use super::config::Defaults;
 use super::decoder::{
     COMPUTED, EDGES, FEED_FORWARD, FEED_FORWARD_NORM, HEAD_SIZES, MEDIA, MORE_PARAMETERS, PARAMETERS,
 };
-use super::plan::Model;
+use super::plan::{Architecture, Model};
 use super::rope::THETA;
-use super::row::{Architecture, Change, Heads, Row, rows};
+use super::row::{Change, Heads, Row, rows};
 
 const ATTENTION: &[Row] = rows! {
     "model.layers.{}.self_attn.q_proj" => "blk.{}.attn_q": Change::Interleave(Heads::Query);

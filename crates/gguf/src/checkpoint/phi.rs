@@ -6,9 +6,9 @@ use ztensor_core::error::{Code, Error, Result};
 use super::config::Assumed::{Number, Same};
 use super::config::{Defaults, HEADS, KEY_HEADS, LAYERS};
 use super::decoder::{ATTENTION, COMPUTED, EDGES, FEED_FORWARD_NORM, MEDIA};
-use super::plan::Model;
+use super::plan::{Architecture, Model};
 use super::rope::{MAX, THETA, too_large};
-use super::row::{Architecture, Parameter, Row, needed, needed_float, rows, uint};
+use super::row::{Parameter, Row, needed, needed_float, rows, uint};
 
 const FUSED: &[Row] = rows! {
     "model.layers.{}.self_attn.qkv_proj" => "blk.{}.attn_qkv";

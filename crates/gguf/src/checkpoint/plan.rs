@@ -9,22 +9,39 @@ use ztensor_core::checked::product;
 use ztensor_core::error::{Code, Error, NAME, Result, short};
 use ztensor_core::model::DType;
 
-use super::config::{Config, EXPERTS, HEADS, KEY_HEADS, LAYERS};
+use super::config::{Config, Defaults, EXPERTS, HEADS, KEY_HEADS, LAYERS};
 use super::factors::{Factors, Purpose, Weights, is_scaled};
 use super::json::Document;
 use super::parameters::Metadata;
+use super::planned::{Blocks, Content, Element, Piece, Planned};
 use super::rope::Rope;
-use super::row::{Architecture, Change, Heads, Row, To};
+use super::row::{Change, Heads, Ignored, Parameter, Row, To};
+use super::source::{Files, MetadataOverrides, Tensor, named_by_options};
 use super::view::View;
-use super::{Blocks, Content, Element, Files, Given, Piece, Planned, Tensor};
 use crate::limits;
 use crate::model::is_float32_weight;
+
+/// One architecture.
+pub struct Architecture {
+    /// Names in `architectures` of `config.json`.
+    pub classes: &'static [&'static str],
+    /// `general.architecture`.
+    pub name: &'static str,
+    pub defaults: Defaults,
+    /// Metadata read from the configuration, in order.
+    pub parameters: &'static [&'static [Parameter]],
+    pub tensors: &'static [&'static [Row]],
+    pub left_out: &'static [&'static [Ignored]],
+    /// Metadata and tensors that follow from several values.
+    pub derived: fn(&mut Model<'_>) -> Result<()>,
+    pub tokenizer: fn(&mut Model<'_>) -> Result<()>,
+}
 
 /// A checkpoint on its way to GGUF.
 pub struct Model<'m> {
     pub architecture: &'static Architecture,
     pub files: &'m dyn Files,
-    pub given: &'m Given,
+    pub given: &'m MetadataOverrides,
     pub config: Config<'m>,
     pub rope: Rope<'m>,
     pub metadata: Metadata,
@@ -37,7 +54,7 @@ pub struct Model<'m> {
 impl<'m> Model<'m> {
     pub fn new(
         architecture: &'static Architecture,
-        (files, given): (&'m dyn Files, &'m Given),
+        (files, given): (&'m dyn Files, &'m MetadataOverrides),
         config: &'m Document,
     ) -> Result<Self> {
         let config = Config::new(&config.root(), architecture.defaults);
@@ -154,7 +171,7 @@ impl<'m> Model<'m> {
         (index, source, factors): (usize, &Tensor<'_>, Option<Factors>),
         to: &To,
         name: String,
-        found: &Found,
+        found: &RowMatch,
         experts: &mut Experts,
         halves: &mut Halves,
     ) -> Result<()> {
@@ -193,7 +210,7 @@ impl<'m> Model<'m> {
     fn unknown(&self, name: &str) -> Error {
         let message =
             format!("no tensor of the architecture {:?} in GGUF has this name", self.architecture.name);
-        super::named_by_options(Error::new(Code::UnsupportedEncoding, message), "; ").tensor(name)
+        named_by_options(Error::new(Code::UnsupportedEncoding, message), "; ").tensor(name)
     }
 
     /// Returns the elements that make up the new tensor, its shape, and what is added to each.
@@ -316,7 +333,7 @@ fn element(name: &str, shape: &[u64]) -> Element {
 struct Rows(HashMap<&'static str, &'static Row>);
 
 /// A row and what its placeholders stand for.
-struct Found<'n> {
+struct RowMatch<'n> {
     row: &'static Row,
     numbers: Vec<u64>,
     /// `.weight` or `.bias`, unless the row names it.
@@ -328,7 +345,7 @@ impl Rows {
         Self(architecture.tensors.iter().flat_map(|rows| rows.iter()).map(|row| (row.from, row)).collect())
     }
 
-    fn find<'n>(&self, name: &'n str) -> Option<Found<'n>> {
+    fn find<'n>(&self, name: &'n str) -> Option<RowMatch<'n>> {
         let (pattern, numbers) = pattern(name)?;
         let find = |pattern: &str| {
             // The part below the head of a language model is published without prefix as well.
@@ -336,12 +353,12 @@ impl Rows {
             row.copied()
         };
         if let Some(row) = find(&pattern) {
-            return Some(Found { row, numbers, ending: "" });
+            return Some(RowMatch { row, numbers, ending: "" });
         }
         [".weight", ".bias"].into_iter().find_map(|ending| {
             let row = find(pattern.strip_suffix(ending)?)?;
             let ending = name.get(name.len() - ending.len()..)?;
-            Some(Found { row, numbers: numbers.clone(), ending })
+            Some(RowMatch { row, numbers: numbers.clone(), ending })
         })
     }
 }
@@ -364,7 +381,7 @@ fn pattern(name: &str) -> Option<(String, Vec<u64>)> {
     Some((pattern, numbers))
 }
 
-impl Found<'_> {
+impl RowMatch<'_> {
     fn name(&self, to: &To) -> String {
         let layer = self.numbers.first().map(u64::to_string).unwrap_or_default();
         format!("{}{}", to.name.replacen("{}", &layer, 1), self.ending)

@@ -9,9 +9,9 @@ use super::decoder::{
     ATTENTION, COMPUTED, EDGES, EXPERT_ROWS, FEED_FORWARD, FEED_FORWARD_NORM, HEAD_NORMS, HEAD_SIZES, MEDIA,
     MORE_PARAMETERS, PARAMETERS,
 };
-use super::plan::Model;
+use super::plan::{Architecture, Model};
 use super::rope::THETA;
-use super::row::{Architecture, Change, Parameter, Row, rows, uint};
+use super::row::{Change, Parameter, Row, rows, uint};
 
 /// Experts in one tensor, as transformers 5 has them in memory.
 const FUSED_EXPERTS: &[Row] = rows! {

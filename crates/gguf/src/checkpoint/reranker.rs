@@ -4,8 +4,8 @@
 use ztensor_core::error::{Code, Error, Result};
 
 use super::plan::Model;
+use super::planned::{Content, Element, Piece, Planned};
 use super::view::View;
-use super::{Content, Element, Piece, Planned};
 use crate::limits;
 
 /// Names of the models, in lowercase.

@@ -1,25 +1,8 @@
 //! The vocabulary of the tables of architectures.
 #![forbid(unsafe_code)]
 
-use super::config::{Config, Defaults};
-use super::plan::Model;
+use super::config::Config;
 use ztensor_core::error::Result;
-
-/// One architecture.
-pub struct Architecture {
-    /// Names in `architectures` of `config.json`.
-    pub classes: &'static [&'static str],
-    /// `general.architecture`.
-    pub name: &'static str,
-    pub defaults: Defaults,
-    /// Metadata read from the configuration, in order.
-    pub parameters: &'static [&'static [Parameter]],
-    pub tensors: &'static [&'static [Row]],
-    pub left_out: &'static [&'static [Ignored]],
-    /// Metadata and tensors that follow from several values.
-    pub derived: fn(&mut Model<'_>) -> Result<()>,
-    pub tokenizer: fn(&mut Model<'_>) -> Result<()>,
-}
 
 /// A value of the metadata.
 pub struct Parameter {

@@ -3,7 +3,7 @@
 
 use ztensor_core::checked::product;
 
-use super::Planned;
+use super::planned::Planned;
 
 /// Returns a label such as `7.2B`, or `8x7.2B` for a mixture of 8 experts: of that, one expert and what all share.
 pub fn label(tensors: &[Planned]) -> String {

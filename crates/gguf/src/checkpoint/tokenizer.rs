@@ -6,120 +6,21 @@ mod pre;
 mod sentencepiece;
 mod special;
 mod tekken;
+mod tokens;
 mod unigram;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use base64::alphabet;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::syntax::json::{Reader, Unique, keep_last};
 
 use self::special::Special;
+use self::tokens::{Added, BYTE, CONTROL, NORMAL, SPACE, Tokens, USER_DEFINED, added, looks_special, within};
 use super::json::{Document, Node, Text};
 use super::plan::Model;
 use crate::limits;
-
-/// The types of tokens (`enum llama_token_type`).
-const NORMAL: i32 = 1;
-const UNKNOWN: i32 = 2;
-const CONTROL: i32 = 3;
-const USER_DEFINED: i32 = 4;
-const UNUSED: i32 = 5;
-const BYTE: i32 = 6;
-
-/// Bytes in JSON. Padding may be missing.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::STANDARD,
-    GeneralPurposeConfig::new()
-        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
-        .with_decode_allow_trailing_bits(true),
-);
-
-/// What `SentencePiece` writes for a space.
-const SPACE: &str = "\u{2581}";
-
-/// Tokens by number, with their scores and types.
-#[derive(Default)]
-struct Tokens {
-    texts: Vec<String>,
-    scores: Vec<f32>,
-    types: Vec<i32>,
-}
-
-impl Tokens {
-    /// Placeholders for the tokens of a vocabulary.
-    fn unused(count: u32, score: f32) -> Result<Self> {
-        within(count)?;
-        let mut tokens = Self::default();
-        for number in 0..count {
-            tokens.push(format!("[PAD{number}]"), score, UNUSED);
-        }
-        Ok(tokens)
-    }
-
-    fn push(&mut self, text: String, score: f32, kind: i32) {
-        self.texts.push(text);
-        self.scores.push(score);
-        self.types.push(kind);
-    }
-
-    fn len(&self) -> usize {
-        self.texts.len()
-    }
-
-    /// Returns texts, scores and types.
-    fn into_rows(self) -> impl Iterator<Item = (String, f32, i32)> {
-        let scored = self.texts.into_iter().zip(self.scores);
-        scored.zip(self.types).map(|((text, score), kind)| (text, score, kind))
-    }
-
-    /// Replaces a token, unless there is none with this number.
-    fn set(&mut self, number: usize, text: String, score: f32, kind: i32) {
-        if let (Some(held), Some(score_held), Some(kind_held)) =
-            (self.texts.get_mut(number), self.scores.get_mut(number), self.types.get_mut(number))
-        {
-            (*held, *score_held, *kind_held) = (text, score, kind);
-        }
-    }
-}
-
-fn within(count: u32) -> Result<()> {
-    if count <= limits::CHECKPOINT_TOKENS {
-        return Ok(());
-    }
-    let message = format!("a vocabulary of {count} tokens, more than {}", limits::CHECKPOINT_TOKENS);
-    Err(Error::new(Code::Limit, message))
-}
-
-/// Returns whether a token controls the model, though it is not marked as such: some checkpoints omit the mark.
-fn looks_special(text: &str) -> bool {
-    let within = |start: &str, end: &str| text.starts_with(start) && text.ends_with(end);
-    matches!(text, "<pad>" | "<mask>" | "<2mass>" | "[@BOS@]")
-        || within("<|", "|>")
-        || within("<\u{ff5c}", "\u{ff5c}>")
-        || within("<unused", ">")
-}
-
-/// A token of `added_tokens`.
-struct Added<'d> {
-    number: u32,
-    text: &'d str,
-    special: bool,
-}
-
-fn added<'d>(root: &Node<'d>) -> Result<Vec<Added<'d>>> {
-    let Some(list) = root.set("added_tokens") else { return Ok(Vec::new()) };
-    let items = list.items()?.map(|token| {
-        let number = token.get("id").ok_or_else(|| token.wrong("an object with \"id\""))?.uint()?;
-        let text = token.get("content").ok_or_else(|| token.wrong("an object with \"content\""))?.text()?;
-        let special = token.set("special").is_some_and(|flag| flag.is_truthy());
-        Ok(Added { number, text, special })
-    });
-    items.collect()
-}
 
 /// Returns the numbers and texts of `model.vocab`.
 fn vocabulary(document: &Document) -> Result<Vec<(u32, Cow<'_, str>)>> {
@@ -392,17 +293,6 @@ const SHOWN: &[&str] = &[
 fn no_tokenizer() -> Error {
     let message = "the folder of the weights has neither 'tokenizer.json' nor another tokenizer for this architecture; add the file";
     Error::new(Code::NotFound, message)
-}
-
-/// Returns bytes as byte-level tokens spell them: those that are no visible characters of Latin-1 as characters from U+0100 on.
-fn spelled(bytes: &[u8]) -> String {
-    let spell = |byte: u8| match byte {
-        0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff => char::from(byte),
-        0..=0x20 => char::from_u32(0x100 + u32::from(byte)).unwrap_or_default(),
-        0x7f..=0xa0 => char::from_u32(0x121 + u32::from(byte) - 0x7f).unwrap_or_default(),
-        0xad => '\u{143}',
-    };
-    bytes.iter().copied().map(spell).collect()
 }
 
 /// Returns whether a `tokenizer.json` has byte pairs of characters, with tokens for the bytes of others.

@@ -14,26 +14,26 @@ use ztensor_core::kernels::widen::to_float32;
 use ztensor_core::model::DType;
 use ztensor_core::syntax::json::Reader;
 use ztensor_gguf::checkpoint::{
-    Blocks, Content, Element, Files, Given, Plan, Planned, Tensor, classes, plan,
+    Blocks, Content, Element, Files, MetadataOverrides, Plan, Planned, Tensor, classes, plan,
 };
 use ztensor_gguf::value::{Array, Value};
 
 /// Files in memory, and others of a folder.
 #[derive(Clone, Default)]
-struct Held {
+struct MemoryFolder {
     files: BTreeMap<String, Vec<u8>>,
     folder: Option<PathBuf>,
     name: String,
 }
 
-impl Held {
+impl MemoryFolder {
     fn with(mut self, name: &str, text: &str) -> Self {
         self.files.insert(name.to_owned(), text.as_bytes().to_vec());
         self
     }
 }
 
-impl Files for Held {
+impl Files for MemoryFolder {
     fn list(&self, folder: &str) -> Result<Vec<String>> {
         let prefix = format!("{folder}/");
         Ok(self.files.keys().filter_map(|path| path.strip_prefix(&prefix)).map(str::to_owned).collect())
@@ -164,9 +164,9 @@ fn sources(fixture: &Json) -> Vec<Source> {
     list(get(fixture, "sources")).iter().map(source).collect()
 }
 
-fn files(fixture: &Json) -> Held {
+fn files(fixture: &Json) -> MemoryFolder {
     let tokenizer = folder().join("tokenizers").join(text(get(fixture, "tokenizer")));
-    let held = Held { folder: Some(tokenizer), ..Held::default() };
+    let held = MemoryFolder { folder: Some(tokenizer), ..MemoryFolder::default() };
     let held = held.with("config.json", &spelled(get(fixture, "config")));
     match get(fixture, "modules") {
         Json::Null => held,
@@ -177,10 +177,10 @@ fn files(fixture: &Json) -> Held {
 }
 
 fn planned(files: &dyn Files, sources: &[Source]) -> Result<Plan> {
-    planned_with(files, &Given::default(), sources)
+    planned_with(files, &MetadataOverrides::default(), sources)
 }
 
-fn planned_with(files: &dyn Files, given: &Given, sources: &[Source]) -> Result<Plan> {
+fn planned_with(files: &dyn Files, given: &MetadataOverrides, sources: &[Source]) -> Result<Plan> {
     // The reference reads a file in the order of the names.
     let position = |name: &str| sources.iter().filter(|source| source.name.as_str() < name).count();
     let tensors: Vec<Tensor<'_>> = sources
@@ -346,13 +346,13 @@ fn plans_equal_what_the_reference_writes() {
 }
 
 /// A checkpoint of Llama without layers, which takes few lines.
-fn small() -> (Held, Vec<Source>) {
+fn small() -> (MemoryFolder, Vec<Source>) {
     let config = r#"{"architectures": ["LlamaForCausalLM"], "hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 2,
         "num_hidden_layers": 1, "vocab_size": 4}"#;
     let tokenizer = r#"{"added_tokens": [{"id": 3, "content": "<|end|>", "special": true}],
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
         "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}}"#;
-    let held = Held::default().with("config.json", config).with("tokenizer.json", tokenizer);
+    let held = MemoryFolder::default().with("config.json", config).with("tokenizer.json", tokenizer);
     let rows: [(&str, &[u64]); 4] = [
         ("model.embed_tokens.weight", &[4, 8]),
         ("model.layers.0.self_attn.q_proj.weight", &[8, 8]),
@@ -367,7 +367,7 @@ fn small() -> (Held, Vec<Source>) {
     (held, rows.into_iter().map(source).collect())
 }
 
-fn changed(held: &Held, file: &str, from: &str, to: &str) -> Held {
+fn changed(held: &MemoryFolder, file: &str, from: &str, to: &str) -> MemoryFolder {
     let before = String::from_utf8(held.files[file].clone()).expect("UTF-8");
     assert!(before.contains(from), "{from}");
     held.clone().with(file, &before.replacen(from, to, 1))
@@ -511,12 +511,12 @@ fn a_pre_tokenizer_that_is_set_need_not_be_recognized() {
     let key = || Json::from("tokenizer.ggml.pre");
     let typed = Json::Map(vec![("type".into(), "string".into()), ("value".into(), "bloom".into())]);
     for value in [Json::from("bloom"), typed] {
-        let given = Given::new(vec![(key(), value)]);
+        let given = MetadataOverrides::new(vec![(key(), value)]);
         let plan = planned_with(&unknown, &given, &sources).unwrap();
         let pre = plan.metadata.iter().find(|(key, _)| key == "tokenizer.ggml.pre").map(|(_, value)| value);
         assert_eq!(pre, Some(&Value::from("bloom")));
     }
-    let other = Given::new(vec![(key(), Json::from(1))]);
+    let other = MetadataOverrides::new(vec![(key(), Json::from(1))]);
     assert_eq!(planned_with(&unknown, &other, &sources).unwrap_err().code(), Code::UnsupportedEncoding);
 }
 
@@ -652,7 +652,7 @@ fn templates_of_a_folder_are_added_to_the_one_beside_it() {
 }
 
 /// A Qwen 3 without layers, whose tokens include the answers of a reranker.
-fn answering(more: &str, is_untied: bool) -> (Held, Vec<Source>) {
+fn answering(more: &str, is_untied: bool) -> (MemoryFolder, Vec<Source>) {
     let (held, sources) = small();
     let held = changed(&held, "config.json", "LlamaForCausalLM", "Qwen3ForCausalLM");
     let held = changed(&held, "config.json", "\"vocab_size\": 4", &format!("\"vocab_size\": 6, {more}"));
@@ -677,7 +677,7 @@ fn a_reranker_gets_the_rows_of_its_answers() {
         let default = planned(&held, &sources).unwrap();
         assert!(default.tensors.iter().all(|planned| planned.name != "cls.output.weight"));
         assert_eq!(value(&default, "qwen3.pooling_type"), None);
-        let by_folder = Held { name: "My-Qwen3-Reranker-4B".to_owned(), ..held.clone() };
+        let by_folder = MemoryFolder { name: "My-Qwen3-Reranker-4B".to_owned(), ..held.clone() };
         for held in [held.clone().with("README.md", card), by_folder] {
             let plan = planned(&held, &sources).unwrap();
             let output = plan.tensors.iter().find(|planned| planned.name == "cls.output.weight").unwrap();
@@ -896,7 +896,7 @@ fn damaged_files_do_not_panic() {
                 for new in [b'0', b'"', b'}', 0xff] {
                     let mut damaged = bytes.clone();
                     damaged[at] = new;
-                    let mut held = Held { folder: Some(folder.clone()), ..held.clone() };
+                    let mut held = MemoryFolder { folder: Some(folder.clone()), ..held.clone() };
                     held.files.insert(file.to_owned(), damaged);
                     let _ = planned(&held, &sources);
                 }

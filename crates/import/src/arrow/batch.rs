@@ -9,7 +9,7 @@ use ztensor_core::formats::Input;
 use ztensor_core::layouts;
 use ztensor_core::model::{
     Blob, Builder, ByteOrder, Component, DType, Data, Encoding, Filter, Label, Layout, NewTensor, Piece,
-    Pieces, Strided, View,
+    Strided, View,
 };
 
 use super::dtypes::{Buffers, Element};
@@ -304,7 +304,7 @@ fn tensor(
         .chain(order.iter().map(|&dim| dim + 1))
         .map(|dim| dims.get(dim).copied().unwrap_or_default())
         .collect();
-    let data = Pieces::data(1, found.pieces)?;
+    let data = Data::pieces(1, found.pieces)?;
     let data = match data {
         Data::Pieces(pieces) if pieces.all().is_empty() => Data::Blob(Blob::raw(0, 0)),
         data => data,

@@ -6,6 +6,8 @@ use ztensor_core::model::DType;
 
 use crate::flatbuffer::{Flat, Table};
 
+pub const SCHEMA: &str = "Arrow Columnar Format: Schema message";
+
 /// A type, as far as it determines the location of values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Type {
@@ -121,7 +123,7 @@ pub fn read(flat: &mut Flat<'_>, table: Table, number: u16) -> Result<Type> {
         other => {
             // The number of its buffers is unknown, so the buffers of later columns cannot be located.
             let message = format!("the schema uses the unknown type {other}");
-            return Err(Error::new(Code::UnsupportedVersion, message).rule(super::SCHEMA));
+            return Err(Error::new(Code::UnsupportedVersion, message).rule(SCHEMA));
         }
     })
 }

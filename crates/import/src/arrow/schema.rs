@@ -10,8 +10,7 @@ use ztensor_core::limits::Limits;
 use ztensor_core::model::{Builder, ByteOrder};
 use ztensor_core::syntax::json::{Reader, Unique};
 
-use super::SCHEMA;
-use super::dtypes::{self, Buffers, Element, Type};
+use super::dtypes::{self, Buffers, Element, SCHEMA, Type};
 use crate::flatbuffer::{Flat, Table};
 use crate::limits::{ARROW_DEPTH, ARROW_METADATA_BYTES, FLATBUFFER_NAME_BYTES};
 

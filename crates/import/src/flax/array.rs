@@ -7,6 +7,7 @@ use ztensor_core::model::{ByteOrder, DType};
 
 use crate::msgpack::{Reader, Run, Token};
 
+pub const RULE: &str = "flax.serialization: msgpack_serialize";
 /// `_MsgpackExtType`.
 const NDARRAY: i8 = 1;
 pub const COMPLEX: i8 = 2;

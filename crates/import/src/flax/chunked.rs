@@ -3,10 +3,9 @@
 
 use ztensor_core::checked::product;
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::model::{Blob, ByteOrder, DType, Data, Piece, Pieces};
+use ztensor_core::model::{Blob, ByteOrder, DType, Data, Piece};
 
-use super::RULE;
-use super::array::Array;
+use super::array::{Array, RULE};
 use crate::msgpack::{Reader, Run, Token};
 
 /// The key that marks a map as a chunked array.
@@ -107,7 +106,7 @@ fn assemble(shape: Vec<u64>, chunks: &[Array], start: u64) -> Result<Chunked> {
             format!("the chunks have {elements} elements in total, which does not match the shape {shape:?}");
         return Err(Error::new(Code::BadShape, message).at(start).rule(RULE));
     }
-    Ok(Chunked { shape, spelling, dtype, byte_order, data: Pieces::data(1, pieces)? })
+    Ok(Chunked { shape, spelling, dtype, byte_order, data: Data::pieces(1, pieces)? })
 }
 
 fn malformed(why: &str, at: u64) -> Error {

@@ -9,8 +9,7 @@ use ztensor_core::model::{
     Attributes, Blob, Builder, ByteOrder, Catalog, Component, DType, Data, Label, Layout, NewTensor,
 };
 
-use super::RULE;
-use super::array::{Array, COMPLEX};
+use super::array::{Array, COMPLEX, RULE};
 use super::chunked::{self, Chunked, MARKER};
 use super::plain::{Budget, Plain};
 use crate::damage;

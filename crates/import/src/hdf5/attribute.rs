@@ -11,7 +11,8 @@ use ztensor_core::model::{ByteOrder, DType};
 
 use super::datatypes::{Type, TypeClass};
 use super::heap::Heap;
-use super::reader::{Object, Problems, Reader, bad, message};
+use super::reader::{Object, Problems, Reader, message};
+use super::storage::bad;
 
 /// An attribute; without a value if it is not a plain value.
 pub struct Attribute {
@@ -54,7 +55,7 @@ fn dense(
     if !reader.is_defined(info.fractal_heap_address) {
         return Ok(Vec::new());
     }
-    let mut heap = Heap::read(reader, info.fractal_heap_address)?;
+    let mut heap = Heap::read(&reader.bytes, reader.sizes, info.fractal_heap_address)?;
     let mut records = Vec::new();
     for record in reader.records(info.btree_name_index_address)? {
         let BTreeV2Record::AttributeNameHash { heap_id, flags, creation_order, .. } = record else {
@@ -65,7 +66,7 @@ fn dense(
     records.sort_by_key(|record| record.0);
     let mut found = Vec::new();
     for (_, flags, id) in records {
-        let attribute = heap.get(reader, &id).and_then(|bytes| {
+        let attribute = heap.get(&reader.bytes, &id).and_then(|bytes| {
             let shared = if flags & 2 == 0 { None } else { reader.shared(message::ATTRIBUTE, &bytes)? };
             one(reader, &shared.unwrap_or(bytes), left)
         });

@@ -15,7 +15,7 @@ use ztensor_core::model::{Chunk, Chunks};
 use ztensor_core::sources::owned::Owned;
 
 use super::layout::{Chunked, Index};
-use super::reader::Sizes;
+use super::storage::Sizes;
 use super::storage::{Bytes, DecodedFile, Range, Read};
 use super::{sums, tree};
 use crate::limits::{HDF5_CHUNKS_AT_OPEN, HDF5_INDEX_READS};

@@ -11,7 +11,7 @@ use hdf5_reader::io::Cursor;
 use ztensor_core::checked::slice;
 use ztensor_core::error::Result;
 
-use super::reader::bad;
+use super::storage::bad;
 use super::storage::{Bytes, refusal};
 
 pub const HEAP_RULE: &str = "HDF5 III.E Disk Format: Level 1E - Global Heap";

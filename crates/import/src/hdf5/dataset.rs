@@ -16,8 +16,9 @@ use super::chunks::{Run, Table, Unwritten};
 use super::datatypes::{Type, TypeClass};
 use super::filters::{self, Filters};
 use super::layout::{Chunked, Layout};
-use super::reader::{Object, Problems, Reader, bad, message};
+use super::reader::{Object, Problems, Reader, message};
 use super::storage::Read;
+use super::storage::bad;
 use crate::damage::warning_of;
 use crate::limits::HDF5_TEXT_BYTES;
 

@@ -13,7 +13,8 @@ use hdf5_reader::messages::{link_info, symbol_table_msg};
 use ztensor_core::error::{NAME, Result, short};
 
 use super::heap::Heap;
-use super::reader::{Object, Problems, Reader, bad, message};
+use super::reader::{Object, Problems, Reader, message};
+use super::storage::bad;
 use super::tree;
 
 /// The target of a link.
@@ -124,12 +125,12 @@ fn dense(reader: &Reader<'_>, info: &[u8], links: &mut Vec<Link>, problems: &mut
     if !reader.is_defined(info.fractal_heap_address) {
         return Ok(());
     }
-    let mut heap = Heap::read(reader, info.fractal_heap_address)?;
+    let mut heap = Heap::read(&reader.bytes, reader.sizes, info.fractal_heap_address)?;
     for record in reader.records(info.btree_name_index_address)? {
         let BTreeV2Record::LinkNameHash { heap_id, .. } = record else {
             return Err(bad("the index of a group has records of the wrong type"));
         };
-        let link = heap.get(reader, &heap_id).and_then(|bytes| one(reader, &bytes));
+        let link = heap.get(&reader.bytes, &heap_id).and_then(|bytes| one(reader, &bytes));
         links.extend(reader.recover(link, problems)?);
     }
     Ok(())

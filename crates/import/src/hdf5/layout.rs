@@ -4,7 +4,8 @@
 use hdf5_reader::error::Error as Refusal;
 use hdf5_reader::io::Cursor;
 
-use super::reader::{Parsed, Sizes};
+use super::reader::Parsed;
+use super::storage::Sizes;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Layout {

@@ -10,7 +10,6 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use hdf5_reader::btree_v2::{BTreeV2Header, BTreeV2Record, collect_btree_v2_records_storage};
-use hdf5_reader::checksum::jenkins_lookup3;
 use hdf5_reader::error::Error as Refusal;
 use hdf5_reader::io::Cursor;
 use hdf5_reader::messages::shared::{self, SharedMessage};
@@ -20,7 +19,7 @@ use ztensor_core::work::Stop;
 
 use super::collection::{Collection, HEAP_RULE};
 use super::heap::Heap;
-use super::storage::{Bytes, DecodedFile, refusal};
+use super::storage::{Bytes, DecodedFile, Sizes, bad, refusal};
 
 /// Message type numbers (IV.A.2).
 pub mod message {
@@ -43,13 +42,6 @@ pub mod message {
 
 /// The result type of the library.
 pub type Parsed<T> = hdf5_reader::error::Result<T>;
-
-/// Sizes of addresses and lengths in a file.
-#[derive(Clone, Copy, Debug)]
-pub struct Sizes {
-    pub address: u8,
-    pub length: u8,
-}
 
 /// A message of an object, with references to shared messages resolved.
 #[derive(Debug)]
@@ -290,7 +282,7 @@ impl<'s> Reader<'s> {
         let field = self.bytes.at(address.saturating_add(before), width)?;
         let length = field.iter().rev().fold(0_u64, |length, &byte| length << 8 | u64::from(byte));
         let end = length.checked_add(before + width).ok_or_else(|| bad("an object header of 2^64 bytes"))?;
-        let mut bytes = self.checked(address, end)?;
+        let mut bytes = self.bytes.checked(address, end)?;
         bytes.drain(..usize::try_from(before + width).unwrap_or_default().min(bytes.len()));
         Ok(Run { bytes, envelope: Envelope::Second { ordered: flags & 4 != 0 }, stated: 0 })
     }
@@ -302,23 +294,12 @@ impl<'s> Reader<'s> {
         };
         let held =
             length.checked_sub(4).ok_or_else(|| bad("a continuation of an object header is too short"))?;
-        let mut bytes = self.checked(address, held)?;
+        let mut bytes = self.bytes.checked(address, held)?;
         if !bytes.starts_with(b"OCHK") {
             return Err(bad("a continuation of an object header has no signature"));
         }
         bytes.drain(..4);
         Ok(Run { bytes, envelope, stated: 0 })
-    }
-
-    /// Returns `length` bytes after verifying the checksum that follows them.
-    pub fn checked(&self, address: u64, length: u64) -> Result<Vec<u8>> {
-        let total = length.checked_add(4).ok_or_else(|| bad("a length of 2^64 bytes"))?;
-        let mut bytes = self.bytes.at(address, total)?;
-        let sum = bytes.split_off(bytes.len().saturating_sub(4));
-        if jenkins_lookup3(&bytes).to_le_bytes() != *sum {
-            return Err(Error::new(Code::DigestMismatch, "a checksum of the index does not match"));
-        }
-        Ok(bytes)
     }
 
     /// Returns type, flags and bytes of the message at `at` and the position of the next; `None` after the last.
@@ -361,8 +342,8 @@ impl<'s> Reader<'s> {
                 let index = self.shared.iter().find(|index| index.kinds & (1 << bit) != 0);
                 let index = index
                     .ok_or_else(|| bad("a message is shared, but the file has no shared message table"))?;
-                let mut heap = Heap::read(self, index.heap)?;
-                heap.get(self, &heap_id).map(Some)
+                let mut heap = Heap::read(&self.bytes, self.sizes, index.heap)?;
+                heap.get(&self.bytes, &heap_id).map(Some)
             }
         }
     }
@@ -375,7 +356,7 @@ impl<'s> Reader<'s> {
             Ok((cursor.read_offset(width)?, u64::from(cursor.read_u8()?)))
         })?;
         let entry = 14 + 2 * u64::from(self.sizes.address);
-        let bytes = self.checked(address, 4 + count * entry)?;
+        let bytes = self.bytes.checked(address, 4 + count * entry)?;
         let parse = |cursor: &mut Cursor<'_>, width: u8, _, _| {
             if cursor.read_bytes(4)? != b"SMTB" {
                 return Err(Refusal::InvalidData("it has no signature".to_owned()));
@@ -437,8 +418,4 @@ impl<'s> Reader<'s> {
         })?;
         Ok(Some(bytes.to_vec()))
     }
-}
-
-pub fn bad(message: impl Into<String>) -> Error {
-    Error::new(Code::BadIndex, message)
 }

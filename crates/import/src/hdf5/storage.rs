@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use hdf5_reader::checksum::jenkins_lookup3;
 use hdf5_reader::error::Error as Refusal;
 use hdf5_reader::storage::{Storage, StorageBuffer};
 use ztensor_core::checked::end_within;
@@ -16,6 +17,13 @@ pub type Read<'s> = &'s (dyn Fn(u64, &mut [u8]) -> Result<()> + Sync);
 
 /// Bytes charged per read in addition to its length, which bounds the number of small reads.
 const READ: u64 = 64;
+
+/// Sizes of addresses and lengths in a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    pub address: u8,
+    pub length: u8,
+}
 
 /// The HDF5 part of a file, and the remaining read budget.
 pub struct Bytes<'s> {
@@ -107,6 +115,17 @@ impl<'s> Bytes<'s> {
         let cause = self.failed.lock().ok().and_then(|mut failed| failed.take());
         cause.unwrap_or_else(|| refusal(error, what)).at(self.offset(address))
     }
+
+    /// Returns `length` bytes after verifying the checksum that follows them.
+    pub fn checked(&self, address: u64, length: u64) -> Result<Vec<u8>> {
+        let total = length.checked_add(4).ok_or_else(|| bad("a length of 2^64 bytes"))?;
+        let mut bytes = self.at(address, total)?;
+        let sum = bytes.split_off(bytes.len().saturating_sub(4));
+        if jenkins_lookup3(&bytes).to_le_bytes() != *sum {
+            return Err(Error::new(Code::DigestMismatch, "a checksum of the index does not match"));
+        }
+        Ok(bytes)
+    }
 }
 
 impl Storage for Bytes<'_> {
@@ -156,4 +175,9 @@ pub fn refusal(error: &Refusal, what: &str) -> Error {
     };
     let made = Error::new(code, format!("{what}: {error}"));
     if code == Code::Limit { made.of_item() } else { made }
+}
+
+/// An error about the content of the file.
+pub fn bad(message: impl Into<String>) -> Error {
+    Error::new(Code::BadIndex, message)
 }

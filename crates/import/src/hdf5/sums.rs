@@ -7,7 +7,7 @@ use hdf5_reader::io::Cursor;
 use ztensor_core::checked::end_within;
 use ztensor_core::error::{Code, Error, Result};
 
-use super::reader::bad;
+use super::storage::bad;
 use super::storage::{Bytes, refusal};
 
 /// Bytes charged for a page that was never written: skipping it takes some 2 ns.

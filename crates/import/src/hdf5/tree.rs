@@ -9,8 +9,8 @@ use hdf5_reader::btree_v1::{BTreeV1Key, BTreeV1Node};
 use hdf5_reader::io::Cursor;
 use ztensor_core::error::{Error, Result};
 
-use super::reader::{Sizes, bad};
 use super::storage::{Bytes, refusal};
+use super::storage::{Sizes, bad};
 
 /// The entries of the leaves of a tree, in order.
 pub struct Leaves {

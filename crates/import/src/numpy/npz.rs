@@ -9,6 +9,7 @@ use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{self, Confidence, Format, Index, Input, Probe, WriteFormat, bad_magic};
 use ztensor_core::model::{Builder, Catalog, Container};
 
+use super::archive::Array;
 use super::array::SUFFIX;
 use super::header::{Header, MAGIC};
 use super::{array, encode, scipy};
@@ -52,13 +53,6 @@ fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     let last = probe.last(Probe::BYTES)?;
     let named = first.ends_with(suffix) || last.windows(suffix.len()).any(|window| window == suffix);
     Ok(if named { Confidence::Likely } else { Confidence::Possible })
-}
-
-/// An array in an archive.
-pub struct Array {
-    pub name: String,
-    pub member: Member,
-    pub header: Header,
 }
 
 /// Reads the directory and the header of each array.

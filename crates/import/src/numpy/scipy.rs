@@ -8,13 +8,13 @@ use ztensor_core::error::Result;
 use ztensor_core::formats::Input;
 use ztensor_core::layouts;
 use ztensor_core::model::{
-    Attributes, Builder, Component, DType, Label, Layout, NewTensor, Piece, Pieces, Strided, View,
+    Attributes, Builder, Component, DType, Data, Label, Layout, NewTensor, Piece, Strided, View,
 };
 
+use super::archive::Array;
 use super::array;
 use super::array::ARRAY;
 use super::header::Elements;
-use super::npz::Array;
 
 /// Maximum bytes of a member that is read to interpret the others.
 const SMALL: u64 = 4096;
@@ -167,7 +167,7 @@ impl Matrix<'_> {
             .and_then(|rest| rest.checked_add(col.header.length));
         let Some(distance) = distance else { return Ok(false) };
         let view = Strided { start: row.header.length, run: bytes, loops: Box::new([(2, distance)]) };
-        let data = Pieces::data(1, pieces)?;
+        let data = Data::pieces(1, pieces)?;
         let coords = Component {
             byte_order,
             view: View::Strided(Box::new(view)),

@@ -7,7 +7,7 @@
 
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{Input, overlap};
-use ztensor_core::model::{Attributes, Builder, Catalog, Container};
+use ztensor_core::model::{Attributes, Builder, Catalog};
 
 use super::details::Details;
 use super::dtypes::{ElementType, FLOAT, INT64, Listed, STRING};
@@ -20,8 +20,7 @@ use crate::limits::{ONNX_DEPTH, ONNX_NAME_BYTES, ONNX_PATH_BYTES, ONNX_TENSOR_BY
 use crate::protobuf::{Run, Value, Walker};
 
 /// Reads a model. `None` if the message has neither a version nor a graph.
-pub fn read(input: &Input<'_>, walker: Walker<'_>) -> Result<Option<Catalog>> {
-    let builder = Builder::new(Container::named(super::NAME), input.limits);
+pub fn read(input: &Input<'_>, walker: Walker<'_>, builder: Builder) -> Result<Option<Catalog>> {
     let details = Details::new(input.limits);
     let mut reader =
         Reader { input, walker, tensors: Tensors::new(builder, input), details, damage: Damage::default() };

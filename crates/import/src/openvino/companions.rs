@@ -3,7 +3,8 @@
 
 use ztensor_core::formats::Companions;
 
-use super::{DATA, MODEL, NAME};
+use super::tensors::DATA;
+use super::{MODEL, NAME};
 
 /// Many formats have files that end in `.bin`: one is model data only if the model is in the same folder.
 pub const COMPANIONS: Companions = Companions { format: NAME, markers: &[], index_of, in_pairs: true };

@@ -3,13 +3,13 @@
 
 use ciborium::Value;
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{Input, bad_magic};
-use ztensor_core::model::{Builder, Catalog, Container};
+use ztensor_core::formats::Input;
+use ztensor_core::model::{Builder, Catalog};
 
 use super::details::{self, Argument, Budget};
+use super::dtypes;
 use super::tensors::{Constant, Tensors};
 use super::xml::{Document, Element};
-use super::{MISSING, NAME, dtypes};
 use crate::limits::OPENVINO_PATH_BYTES;
 
 pub const ROOT: &str = "net";
@@ -20,12 +20,12 @@ const VERSIONS: std::ops::RangeInclusive<u64> = 10..=11;
 /// Values charged for the attributes of the model itself.
 const OUTER_VALUES: u32 = 20;
 
-/// `bytes`: all of the `.xml`. `max`: limit on its size and what is retained of it.
-pub fn read(input: &Input<'_>, bytes: &[u8], max: u64) -> Result<Catalog> {
+/// `bytes`: all of the `.xml`. `max`: limit on its size and what is retained of it. `None` if there is no `<net>` with a version.
+pub fn read(input: &Input<'_>, bytes: &[u8], max: u64, mut builder: Builder) -> Result<Option<Catalog>> {
     let mut document = Document::new(bytes, input.stop)?;
-    let root = document.child()?.filter(|root| root.name() == ROOT).ok_or_else(|| bad_magic(MISSING))?;
+    let Some(root) = document.child()?.filter(|root| root.name() == ROOT) else { return Ok(None) };
     let [name, version] = root.attributes(["name", "version"])?;
-    let version = version.as_deref().and_then(dtypes::number).ok_or_else(|| bad_magic(MISSING))?;
+    let Some(version) = version.as_deref().and_then(dtypes::number) else { return Ok(None) };
     if !VERSIONS.contains(&version) {
         let message = format!(
             "the model has OpenVINO IR version {version}; versions 10 and 11 are supported. Convert the model again with \
@@ -33,7 +33,6 @@ pub fn read(input: &Input<'_>, bytes: &[u8], max: u64) -> Result<Catalog> {
         );
         return Err(Error::new(Code::UnsupportedVersion, message).at(root.at).rule(RULE));
     }
-    let mut builder = Builder::new(Container::named(NAME), input.limits);
     builder.set_version(version.to_string());
     let mut net = Net {
         budget: Budget::new(input.limits.made_values().saturating_sub(OUTER_VALUES)),
@@ -71,7 +70,7 @@ pub fn read(input: &Input<'_>, bytes: &[u8], max: u64) -> Result<Catalog> {
         tensors.builder.warn("ZT_WARN_SKIPPED", message, None, None);
     }
     tensors.builder.set_attributes(attributes.into());
-    Ok(tensors.finish())
+    Ok(Some(tensors.finish()))
 }
 
 struct Net<'i> {

@@ -9,12 +9,14 @@ use ztensor_core::layouts::{self, exact as packed};
 use ztensor_core::model::{Attributes, Blob, Builder, Catalog, Component, Data, Label, Layout, NewTensor};
 use ztensor_core::sources::siblings::Neighbor;
 
+use super::details;
 use super::dtypes::{self, ElementType};
-use super::{DATA, details};
 use crate::damage;
 use crate::limits::{OPENVINO_NAME_BYTES, OPENVINO_TENSOR_BYTES};
 use crate::names::Names;
 
+/// The extension of a data file.
+pub const DATA: &str = "bin";
 const RULE: &str = "OpenVINO IR: Const";
 
 /// The attributes of `<data>`.

@@ -7,13 +7,13 @@
 
 use ztensor_core::checked::{bytes_of, product};
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{Input, bad_magic};
+use ztensor_core::formats::Input;
 use ztensor_core::layouts;
-use ztensor_core::model::{Builder, Catalog, Component, Container, DType, Label, Layout, NewTensor};
+use ztensor_core::model::{Builder, Catalog, Component, DType, Label, Layout, NewTensor};
 use ztensor_core::sources::ReadAt;
 use ztensor_core::work::Stop;
 
-use super::{MISSING, NAME, program};
+use super::program;
 use crate::damage::Damage;
 use crate::limits::{PADDLE_DESC_BYTES, PADDLE_INDEX_BYTES, PADDLE_LOD_LEVELS};
 use crate::protobuf::{Run, Value, Walker};
@@ -48,7 +48,8 @@ pub fn detect(source: &dyn ReadAt, total: u64) -> Result<bool> {
     Ok(true)
 }
 
-pub fn parse(input: &Input<'_>) -> Result<Catalog> {
+/// Reads the parameters of a file; `None` if it does not begin with one.
+pub fn parse(input: &Input<'_>, mut builder: Builder) -> Result<Option<Catalog>> {
     let max = input.limits.max_index_bytes.unwrap_or(PADDLE_INDEX_BYTES);
     let mut walker = Walker::new(input.source, input.stop, max);
     let mut rest = walker.whole();
@@ -58,17 +59,16 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
             Ok(record) => records.push(record),
             // Nothing at the beginning of the file identifies the format.
             Err(error) if records.is_empty() && error.code() == Code::BadIndex => {
-                return Err(bad_magic(MISSING));
+                return Ok(None);
             }
             Err(error) => return Err(error.rule(RULE)),
         }
     }
     if records.is_empty() {
-        return Err(bad_magic(MISSING));
+        return Ok(None);
     }
-    let mut builder = Builder::new(Container::named(NAME), input.limits);
     builder.reserve(records.len());
-    let names = program::names(input, &records, &mut builder)?;
+    let names = program::names(input, records.len(), &mut builder)?;
     let mut damage = Damage::default();
     for (nth, record) in records.iter().enumerate() {
         let number = nth.to_string();
@@ -76,7 +76,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
         let added = add(&mut builder, name, record).map_err(|error| error.tensor(name).rule(RULE));
         damage.of_item(&mut builder, added)?;
     }
-    damage.finish(builder)
+    damage.finish(builder).map(Some)
 }
 
 /// Takes a parameter from a range. Fails with `ZT_TRUNCATED` if the file ends early, and `ZT_BAD_INDEX` if there is no parameter.

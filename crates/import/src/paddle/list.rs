@@ -8,7 +8,7 @@ use ztensor_core::checked::product;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::layouts;
 use ztensor_core::model::{
-    Attributes, Blob, Builder, Component, DType, Data, Label, Layout, NewTensor, Piece, Pieces, Strided, View,
+    Attributes, Blob, Builder, Component, DType, Data, Label, Layout, NewTensor, Piece, Strided, View,
 };
 
 use super::meanings::{Parameter, SPLITS};
@@ -248,7 +248,7 @@ fn join(parts: Vec<Data>) -> Result<Data> {
         }
     }
     match (&*pieces, &*copied) {
-        (_, []) => Pieces::data(1, pieces),
+        (_, []) => Data::pieces(1, pieces),
         ([], _) => Ok(Data::Inline(copied.into())),
         _ => Err(Error::new(Code::BadIndex, "its slices are encoded in two ways")),
     }

@@ -9,7 +9,6 @@ use ztensor_core::model::Builder;
 use ztensor_core::sources::ReadAt;
 use ztensor_core::syntax::json::{Reader, Unique};
 
-use super::combined::Record;
 use crate::limits::{PADDLE_NAME_BYTES, PADDLE_PROGRAM_BYTES};
 use crate::protobuf::{Run, Value, Walker};
 
@@ -18,7 +17,7 @@ const RULE: &str = "Paddle: ProgramDesc";
 const NO_PARAMETERS: [u64; 4] = [9, 10, 15, 17];
 
 /// Returns the sorted names of the parameters; none, with a warning, if no sibling program has that many.
-pub fn names(input: &Input<'_>, records: &[Record], builder: &mut Builder) -> Result<Vec<String>> {
+pub fn names(input: &Input<'_>, records: usize, builder: &mut Builder) -> Result<Vec<String>> {
     let stem = input.name().and_then(|name| name.strip_suffix(".pdiparams"));
     let mut why = "there is no program in the same folder".to_owned();
     for (ending, read) in [("json", of_pir as Names), ("pdmodel", of_program as Names)] {
@@ -29,16 +28,16 @@ pub fn names(input: &Input<'_>, records: &[Record], builder: &mut Builder) -> Re
             continue;
         }
         match input.open(neighbor.file).and_then(|source| read(input, &*source)) {
-            Ok(mut names) if names.len() == records.len() => {
+            Ok(mut names) if names.len() == records => {
                 names.sort_unstable();
                 names.dedup();
-                if names.len() == records.len() {
+                if names.len() == records {
                     return Ok(names);
                 }
                 why = format!("{path:?} has duplicate names");
             }
             Ok(names) => {
-                why = format!("{path:?} has {} parameters, but the file has {}", names.len(), records.len());
+                why = format!("{path:?} has {} parameters, but the file has {}", names.len(), records);
             }
             Err(error) if error.code() == Code::Aborted => return Err(error),
             Err(error) => why = format!("{path:?} cannot be read: {}", error.message()),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::ndarray::{self, Array, Raw};
-use super::{Node, Object, Pickle, Value, repr};
+use super::{Node, Object, Pickle, Value};
 
 /// The structure of a value.
 #[derive(Debug)]
@@ -38,24 +38,6 @@ pub enum Key<'p> {
     Text(&'p str),
     /// A key that is not a string.
     Value(Value),
-}
-
-impl<'p> Key<'p> {
-    /// Returns the key as part of a name, of which only the first characters are shown, and the number of bytes allocated for it.
-    pub fn show(self, pickle: &Pickle) -> (Cow<'p, str>, u64) {
-        match self {
-            Self::Index(index) => {
-                let shown = index.to_string();
-                let made = shown.len() as u64;
-                (Cow::Owned(shown), made)
-            }
-            Self::Text(text) => (Cow::Borrowed(text), text.len() as u64),
-            Self::Value(value) => {
-                let (shown, made) = repr::of(pickle, value);
-                (Cow::Owned(shown), made)
-            }
-        }
-    }
 }
 
 pub fn form(pickle: &Pickle, value: Value) -> Form<'_> {

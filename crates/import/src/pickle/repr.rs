@@ -1,9 +1,10 @@
 //! Values in the form of Python's `repr`, used in names for keys that are not strings.
 #![forbid(unsafe_code)]
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
-use super::form::{Form, form};
+use super::form::{Form, Key, form};
 use super::ndarray;
 use super::{Node, Object, Pickle, Span, Value};
 use crate::repr::{decimal, float, quoted, quoted_bytes};
@@ -22,6 +23,31 @@ pub fn of(pickle: &Pickle, value: Value) -> (String, u64) {
         shown.push('…');
     }
     (shown, made)
+}
+
+impl<'p> Key<'p> {
+    /// Returns the key as part of a name, of which only the first characters are shown, and the number of bytes allocated for it.
+    pub fn show(self, pickle: &Pickle) -> (Cow<'p, str>, u64) {
+        match self {
+            Self::Index(index) => {
+                let shown = index.to_string();
+                let made = shown.len() as u64;
+                (Cow::Owned(shown), made)
+            }
+            Self::Text(text) => (Cow::Borrowed(text), text.len() as u64),
+            Self::Value(value) => {
+                let (shown, made) = of(pickle, value);
+                (Cow::Owned(shown), made)
+            }
+        }
+    }
+}
+
+impl Pickle {
+    /// Returns the first characters of Python's `repr`.
+    pub fn repr(&self, value: Value) -> String {
+        of(self, value).0
+    }
 }
 
 /// Returns whether a text exceeds the shown length, so that no more items need to be added.

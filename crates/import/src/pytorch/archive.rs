@@ -11,7 +11,6 @@ use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{Confidence, Input, Probe};
 use ztensor_core::model::{Blob, Builder, ByteOrder, Catalog};
 
-use super::CONTAINER;
 use super::expand::Torch;
 use super::list::{self, Context};
 use crate::damage::Damage;
@@ -40,7 +39,7 @@ pub fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     Ok(if ends { Confidence::Likely } else { Confidence::No })
 }
 
-pub fn parse(input: &Input<'_>) -> Result<Catalog> {
+pub fn parse(input: &Input<'_>, mut builder: Builder) -> Result<Catalog> {
     let Archive { mut members, damage: wrong } = zip::read(input)?;
     for member in &mut members {
         // If no CRC-32 was computed (`torch.utils.serialization.config.save.compute_crc32`, `torch.serialization.skip_data`), 0 is stored,
@@ -63,7 +62,6 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
     let folder = main.name.strip_suffix(PICKLE).unwrap_or_default();
     let named = |name: &str| by_name.get(&*format!("{folder}{name}")).copied();
     check_disjoint(&members, folder)?;
-    let mut builder = Builder::new(CONTAINER, input.limits);
     let mut damage = Damage::default();
     if let Some(error) = wrong {
         damage.note(&mut builder, error);

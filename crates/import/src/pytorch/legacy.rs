@@ -15,7 +15,7 @@ use ztensor_core::model::{Blob, Builder, ByteOrder, Catalog};
 use super::element_type::ElementType;
 use super::expand::Torch;
 use super::list::{self, Context};
-use super::{CONTAINER, tensor};
+use super::tensor;
 use crate::damage::Damage;
 use crate::limits::PICKLE_BYTES;
 use crate::pickle::{Node, Pickle, Value, attributes, walk};
@@ -43,7 +43,7 @@ pub fn detect(probe: &Probe<'_>) -> Result<Confidence> {
     })
 }
 
-pub fn parse(input: &Input<'_>) -> Result<Catalog> {
+pub fn parse(input: &Input<'_>, builder: Builder) -> Result<Catalog> {
     let max = input.limits.max_index_bytes.unwrap_or(PICKLE_BYTES).min(input.length());
     let mut length = FIRST.min(max);
     loop {
@@ -55,7 +55,7 @@ pub fn parse(input: &Input<'_>) -> Result<Catalog> {
                 let message = format!("the pickles exceed {max} bytes");
                 return Err(Error::new(Code::Limit, message).option("maxIndexBytes").rule(RULE));
             }
-            read => return read?.catalog(input),
+            read => return read?.catalog(input, builder),
         }
     }
 }
@@ -103,10 +103,9 @@ impl Pickles {
         Ok(Self { main, offset, keys, end: at })
     }
 
-    fn catalog(self, input: &Input<'_>) -> Result<Catalog> {
+    fn catalog(self, input: &Input<'_>, mut builder: Builder) -> Result<Catalog> {
         let Self { main, offset, keys, end } = self;
         let main = Arc::new(main);
-        let mut builder = Builder::new(CONTAINER, input.limits);
         builder.set_version(PROTOCOL.to_string());
         let mut damage = Damage::default();
         let (blobs, wrong) = storages(&main, &keys, end, input)?;

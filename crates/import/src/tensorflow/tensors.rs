@@ -10,7 +10,7 @@ use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::Input;
 use ztensor_core::layouts;
 use ztensor_core::model::{
-    Attributes, Blob, Builder, ByteOrder, Component, Data, Label, Layout, NewTensor, Piece, Pieces,
+    Attributes, Blob, Builder, ByteOrder, Component, Data, Label, Layout, NewTensor, Piece,
 };
 use ztensor_core::sources::siblings::Neighbor;
 
@@ -182,7 +182,7 @@ impl<'i> Tensors<'i> {
             let Some(blob) = blobs.get_mut(at).and_then(Option::take) else { continue };
             pieces.push(Piece { blob, run: elements.saturating_mul(width) });
         }
-        Pieces::data(rows, pieces).map(Location::Data)
+        Data::pieces(rows, pieces).map(Location::Data)
     }
 
     /// Returns the bytes of an unsplit tensor; if its file is truncated, the elements present.

@@ -2,68 +2,27 @@
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
-use ztensor_core::checked::end_within;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::Input;
-use ztensor_core::model::{Builder, Catalog, Container};
+use ztensor_core::model::{Builder, Catalog};
 
+use super::graph::{Buffers, Graph};
 use super::tensors::Tensors;
-use super::{NAME, dtypes};
 use crate::damage;
-use crate::flatbuffer::{Flat, Table, Vector};
+use crate::flatbuffer::{Flat, Table};
 use crate::limits::{FLATBUFFER_NAME_BYTES, TFLITE_METADATA_BYTES};
 
 const RULE: &str = "TFLite schema: Model";
 /// The only schema version of models with this identifier; TFLite rejects others too.
 const VERSION: u32 = 3;
-const BUFFER: &str = "TFLite schema: Buffer";
 
-/// A byte range of the file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Run {
-    pub at: u64,
-    pub length: u64,
-}
-
-/// The vector of buffers.
-#[derive(Clone, Copy)]
-pub struct Buffers {
-    positions: Option<Vector>,
-    total: u64,
-}
-
-impl Buffers {
-    /// Returns the bytes of a buffer, or `None` if it is empty. Fails with `ZT_BAD_INDEX` if there is no such buffer, and with
-    /// `ZT_TRUNCATED` if its bytes extend past the file.
-    pub fn find(self, flat: &mut Flat<'_>, index: u32) -> Result<Option<Run>> {
-        let position = self
-            .positions
-            .and_then(|positions| positions.position(u64::from(index)))
-            .ok_or_else(|| Error::new(Code::BadIndex, format!("there is no buffer {index}")).rule(BUFFER))?;
-        let buffer = flat.table_at(position)?;
-        // 0 and 1 mean that the bytes are in the flatbuffer.
-        let (offset, length) = (flat.u64(buffer, 1)?, flat.u64(buffer, 2)?);
-        if offset > 1 {
-            if end_within(offset, length, self.total).is_none() {
-                let message =
-                    format!("buffer {index} of {length} bytes at {offset} extends past the end of the file");
-                return Err(Error::new(Code::Truncated, message).at(offset).rule(BUFFER));
-            }
-            return Ok(Some(Run { at: offset, length }).filter(|run| run.length > 0));
-        }
-        let data = flat.vector(buffer, 0, 1)?;
-        Ok(data.filter(|data| data.count > 0).map(|data| Run { at: data.at, length: data.count }))
-    }
-}
-
-pub fn read(input: &Input<'_>, mut flat: Flat<'_>) -> Result<Catalog> {
+pub fn read(input: &Input<'_>, mut flat: Flat<'_>, mut builder: Builder) -> Result<Catalog> {
     let model = flat.root().map_err(|error| error.rule(RULE))?;
     let version = flat.u32(model, 0)?;
     if version != VERSION {
         let message = format!("the model has schema version {version}, only version {VERSION} is supported");
         return Err(Error::new(Code::UnsupportedVersion, message).at(model.at).rule(RULE));
     }
-    let mut builder = Builder::new(Container::named(NAME), input.limits);
     builder.set_version(version.to_string());
     let buffers = Buffers { positions: flat.vector(model, 4, 4)?, total: input.length() };
     let mut attributes = Vec::new();
@@ -98,31 +57,6 @@ pub fn read(input: &Input<'_>, mut flat: Flat<'_>) -> Result<Catalog> {
         }
     }
     Ok(tensors.finish())
-}
-
-/// A subgraph.
-pub struct Graph {
-    /// The prefix of its tensor names.
-    path: String,
-    tensors: Option<Vector>,
-}
-
-impl Graph {
-    /// Returns the name of a tensor.
-    pub fn name(&self, flat: &mut Flat<'_>, tensor: Table, number: usize) -> Result<String> {
-        let Self { path, .. } = self;
-        flat.charge(path.len() as u64)?;
-        let own = flat.text(tensor, 3, FLATBUFFER_NAME_BYTES)?.unwrap_or_default();
-        Ok(if own.is_empty() { format!("{path}tensor{number}") } else { format!("{path}{own}") })
-    }
-
-    /// Returns the name of the tensor with this number, or `None` if it does not exist.
-    pub fn name_of(&self, flat: &mut Flat<'_>, number: i32) -> Result<Option<String>> {
-        let Ok(index) = usize::try_from(number) else { return Ok(None) };
-        let Some(position) = self.tensors.and_then(|all| all.position(index as u64)) else { return Ok(None) };
-        let tensor = flat.table_at(position)?;
-        self.name(flat, tensor, index).map(Some)
-    }
 }
 
 /// Reads named buffers: strings, and small ones as bytes.
@@ -193,10 +127,4 @@ fn text_or_bytes(bytes: Vec<u8>) -> Value {
         Ok(text) if is_plain(text) => Value::from(text),
         _ => Value::Bytes(bytes),
     }
-}
-
-/// Returns the type of a tensor.
-pub fn kind(flat: &mut Flat<'_>, tensor: Table) -> Result<(u8, Option<&'static dtypes::ElementType>)> {
-    let number = flat.u8(tensor, 1)?;
-    Ok((number, dtypes::kind(number)))
 }

@@ -11,7 +11,7 @@ use ztensor_core::model::{
 };
 
 use super::dtypes::ElementType;
-use super::model::{Buffers, Graph, Run, kind};
+use super::graph::{Buffers, Graph, Run, kind};
 use super::sparsity;
 use crate::damage;
 use crate::flatbuffer::{Flat, Table};

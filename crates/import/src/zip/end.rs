@@ -5,7 +5,7 @@ use ztensor_core::checked::end_within;
 use ztensor_core::error::{Error, Result};
 use ztensor_core::formats::Input;
 
-use super::{bad, u16_le, u32_le, u64_le};
+use super::fields::{bad, u16_le, u32_le, u64_le};
 
 const ENTRY_SIGNATURE: &[u8] = b"PK\x01\x02";
 const LOCATOR_SIGNATURE: &[u8] = b"PK\x06\x07";

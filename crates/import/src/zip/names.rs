@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use ztensor_core::checked::slice;
 use ztensor_core::codecs::digest::Checksum;
 
-use super::{bytes_at, u16_at, u16_le};
+use super::fields::{bytes_at, u16_at, u16_le};
 
 /// The extra field that has the name in UTF-8 (APPNOTE 4.6.9).
 const UNICODE_PATH: u16 = 0x7075;

@@ -19,7 +19,7 @@ use reqwest::Url;
 use tokio::time::timeout;
 use ztensor_core::error::{Error, Result, short};
 
-use super::ENDPOINT;
+use super::endpoints::ENDPOINT;
 use crate::answer::{self, Pace, WHOLE};
 use crate::client::Pool;
 use crate::errors::TIMEOUT;

@@ -14,7 +14,8 @@ use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::sinks::upload::{Upload, Uploads};
 use ztensor_core::work::Stop;
 
-use super::{Bucket, denies, failure, status};
+use super::bucket::Bucket;
+use super::failures::{denies, failure, status};
 use crate::{errors, runtime};
 
 /// Minimum size of an S3 part other than the last.

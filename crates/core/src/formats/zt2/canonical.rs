@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use unicode_normalization::is_nfc;
 
 use super::encode::CANONICAL_ALIGNMENT;
-use super::{FOOTER, Footer, MAGIC, read_footer};
+use super::footer::{FOOTER, Footer, MAGIC, read_footer};
 use crate::codecs::digest::{Digest, Expected};
 use crate::error::{Code, Error, Result};
 use crate::formats::Canonical;

@@ -2,7 +2,9 @@
 //! the location of the bytes.
 #![forbid(unsafe_code)]
 
-use super::{manifest, read_footer, read_manifest, rules};
+use super::footer::read_footer;
+use super::manifest::{self, read_manifest};
+use super::rules;
 use crate::codecs::digest::{Algorithm, Digest};
 use crate::error::{Code, Error, Result};
 use crate::limits::Limits;

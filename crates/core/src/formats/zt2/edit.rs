@@ -7,12 +7,14 @@ use std::collections::BTreeMap;
 
 use ciborium::Value;
 
-use super::encode::{self, FOOTER, TENSOR_ATTRIBUTES};
-use super::{parse_manifest, read_footer, read_manifest, rules};
+use super::encode::{self, TENSOR_ATTRIBUTES};
+use super::footer::{FOOTER, read_footer};
+use super::manifest::{self, read_manifest};
+use super::rules;
 use crate::error::{Code, Error, Result};
-use crate::formats::edit_format::{Changes, EditFormat, Editable, NewOffset};
+use crate::formats::edit_format::{Changes, EditFormat, NewOffset};
 use crate::formats::zt_trailer::Index;
-use crate::formats::{Input, zt};
+use crate::formats::{Editable, Input, WriteFormat};
 use crate::limits::{self, Limits};
 use crate::model::{Catalog, Tensor};
 use crate::syntax::cbor::Reader;
@@ -23,16 +25,16 @@ const OBJECTS: &str = "objects";
 const ATTRIBUTES: &str = "attributes";
 
 /// Reads the manifest of a file that begins with the magic of version 2.
-pub fn read(input: &Input<'_>) -> Result<Editable> {
+pub fn read(input: &Input<'_>, format: &'static WriteFormat) -> Result<Editable> {
     let Input { source, limits, stop, .. } = *input;
     let Some(footer) = read_footer(source, stop)? else {
         let message = "a data shard has no index to edit: edit the root file of its model";
         return Err(Error::new(Code::InvalidArg, message).rule(rules::DATA_SHARDS));
     };
     let bytes = read_manifest(source, footer, limits, stop)?;
-    let catalog = parse_manifest(&bytes, footer.offset, source.length(), limits)?;
+    let catalog = manifest::parse(&bytes, footer.offset, source.length(), limits)?;
     let index = Index { bytes, offset: footer.offset };
-    Ok(Editable { catalog, index, format: &zt::ZT2, spelling: &Deterministic })
+    Ok(Editable { catalog, index, format, spelling: &Deterministic })
 }
 
 /// The index stays sorted. An old index stays in the file as a blob without references (§2.5).
@@ -51,12 +53,12 @@ impl EditFormat for Deterministic {
         encode::check_attributes(attributes, TENSOR_ATTRIBUTES, false)
     }
 
-    fn changed(&self, old: &Editable, changes: &Changes, added: &Catalog) -> Result<Vec<u8>> {
-        let mut manifest = Manifest::read(&old.index.bytes)?;
+    fn changed(&self, old: &Catalog, index: &[u8], changes: &Changes, added: &Catalog) -> Result<Vec<u8>> {
+        let mut manifest = Manifest::read(index)?;
         let mut back = Vec::new();
         // Remove all objects before inserting any: two tensors may have swapped names.
         for (&ordinal, change) in &changes.tensors {
-            let Some(tensor) = old.catalog.tensor(ordinal) else { continue };
+            let Some(tensor) = old.tensor(ordinal) else { continue };
             let mut object = manifest.take(tensor.name())?;
             if change.removed {
                 continue;
@@ -78,8 +80,8 @@ impl EditFormat for Deterministic {
         Ok(manifest.finish())
     }
 
-    fn moved(&self, old: &Editable, offset: NewOffset<'_>) -> Result<Vec<u8>> {
-        let mut manifest = Manifest::read(&old.index.bytes)?;
+    fn moved(&self, index: &[u8], offset: NewOffset<'_>) -> Result<Vec<u8>> {
+        let mut manifest = Manifest::read(index)?;
         manifest.move_blobs(offset)?;
         Ok(manifest.finish())
     }
@@ -104,7 +106,7 @@ fn aligned_tail(manifest: &[u8], end: u64, alignment: u64, limits: &Limits) -> R
     let too_large = || Error::new(Code::Limit, "the file would be larger than 2^64 bytes");
     let at = end.checked_next_multiple_of(alignment).ok_or_else(too_large)?;
     let total = at.checked_add(manifest.len() as u64 + FOOTER).ok_or_else(too_large)?;
-    parse_manifest(manifest, at, total, limits)?;
+    manifest::parse(manifest, at, total, limits)?;
     let mut tail = vec![0; usize::try_from(at - end).map_err(|_| too_large())?];
     tail.extend_from_slice(manifest);
     tail.extend_from_slice(&encode::footer(at, manifest));

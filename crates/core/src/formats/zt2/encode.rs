@@ -3,6 +3,7 @@
 
 use ciborium::Value;
 
+use super::footer::{DATA_SHARD_FOOTER, MIN_ALIGNMENT};
 use super::manifest::{self, DEPTH};
 use super::rules;
 use super::vocabulary::{self, Spelling, ZSTD_SEEKABLE};
@@ -12,25 +13,8 @@ use crate::formats::{Sink, TensorHeader, WriteSettings};
 use crate::model::{Attributes, Catalog, Component, Encoding, Shard, Tensor};
 use crate::syntax::cbor_encode::Encoder;
 
-/// The bytes at the beginning of a file and again at its end (§2.2).
-pub const MAGIC: [u8; 8] = *b"\x89ZT2\r\n\x1a\n";
 /// The alignment of canonical form (§6.3).
 pub const CANONICAL_ALIGNMENT: u64 = 64 << 10;
-/// The minimum alignment of a blob (§2.4).
-pub const MIN_ALIGNMENT: u64 = 4096;
-/// The size of the footer in bytes.
-pub const FOOTER: u64 = 40;
-const VERSION: u32 = 2;
-/// The footer of a data shard (§7.2): all zeros except version and magic.
-pub const DATA_SHARD_FOOTER: [u8; 40] = {
-    let mut footer = [0; 40];
-    let (_, end) = footer.split_at_mut(24);
-    let (version, end) = end.split_at_mut(4);
-    version.copy_from_slice(&VERSION.to_le_bytes());
-    let (_, magic) = end.split_at_mut(4);
-    magic.copy_from_slice(&MAGIC);
-    footer
-};
 /// The maximum size of a manifest in bytes (§3.1).
 const LARGEST_MANIFEST: usize = 1 << 30;
 /// The nesting depth of the attributes of a file and of a tensor in the manifest.

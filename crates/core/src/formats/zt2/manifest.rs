@@ -1,10 +1,12 @@
 //! Parses the manifest (§3): root, objects and their layouts, in one pass over deterministic CBOR.
 #![forbid(unsafe_code)]
 
+use super::footer::{FOOTER, Footer};
 use super::part::{Surroundings, again};
 use super::vocabulary::{self, Profile};
-use super::{rules, shards};
+use super::{regions, rules, shard_table};
 use crate::checked::product;
+use crate::codecs::digest::xxh3;
 use crate::error::{Code, Error, Result};
 use crate::formats::attributes::of_cbor;
 use crate::formats::overlap::{self, Region};
@@ -17,8 +19,11 @@ use crate::layouts::mx::Mx;
 use crate::layouts::quant_group::QuantGroup;
 use crate::limits::{self, Limits};
 use crate::model::{Attributes, Builder, Catalog, Component, Label, Layout, NewTensor, Shard, Span};
+use crate::sources::ReadAt;
+use crate::sources::owned::Owned;
 use crate::syntax::cbor::Reader;
 use crate::syntax::repeats::{Draft, Spelled, Spelling, Spellings};
+use crate::work::Stop;
 
 /// The maximum number of levels below the root (§3.1).
 pub const DEPTH: u32 = 32;
@@ -32,6 +37,37 @@ const NAME_BYTES: usize = 1024;
 /// Returns a reader of a manifest at `offset` in its file.
 pub fn reader(bytes: &[u8], offset: u64, values: u32) -> Reader<'_> {
     Reader::deterministic(bytes, offset, values, DEPTH, rules::ENCODING)
+}
+
+/// Reads the manifest into private memory and verifies its hash.
+pub fn read_manifest(source: &dyn ReadAt, footer: Footer, limits: &Limits, stop: &Stop) -> Result<Owned> {
+    let Footer { offset, length, hash: expected } = footer;
+    let (total, at) = (source.length(), source.length().saturating_sub(FOOTER));
+    if length > limits::ZT_INDEX_BYTES {
+        let message = format!("the manifest is {length} bytes, more than 1 GiB");
+        return Err(Error::new(Code::Limit, message).at(at).rule(rules::ENCODING));
+    }
+    regions::check_alignment(offset).map_err(|error| error.at(at))?;
+    if offset.checked_add(length).is_none_or(|end| end > at) {
+        let message = format!(
+            "the manifest should be {length} bytes at offset {offset}, the file has {total} in all: it is truncated or damaged"
+        );
+        return Err(Error::new(Code::OutOfBounds, message).at(at).rule(rules::BLOBS));
+    }
+    let limit = limits.max_index_bytes.unwrap_or(limits::ZT_INDEX_BYTES);
+    if length > limit {
+        let message = format!("the manifest is {length} bytes, more than the {limit} allowed");
+        return Err(Error::new(Code::Limit, message).option("maxIndexBytes").at(at));
+    }
+    let bytes = source.read_owned(offset, length, stop)?;
+    let found = xxh3(&bytes);
+    if found != expected {
+        let message = format!(
+            "the manifest hashes to {found:016x}, the footer says {expected:016x}: the file is damaged"
+        );
+        return Err(Error::new(Code::DigestMismatch, message).at(offset).rule(rules::FOOTER));
+    }
+    Ok(bytes)
 }
 
 /// Returns the catalog of the manifest `bytes`, at `offset` in a file of `total` bytes.
@@ -54,7 +90,8 @@ pub fn parse(bytes: &[u8], offset: u64, total: u64, limits: &Limits) -> Result<C
     reader
         .fields("the manifest", |reader, key| match key {
             "shards" => {
-                objects.shards = shards::parse(reader).map_err(|error| error.rule(rules::SHARD_TABLE))?;
+                objects.shards =
+                    shard_table::parse(reader).map_err(|error| error.rule(rules::SHARD_TABLE))?;
                 Ok(())
             }
             "objects" => {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::regions;
 use super::vocabulary::{self, ZSTD_SEEKABLE};
-use super::{rules, shards};
+use super::{rules, shard_table};
 use crate::checked::exact;
 use crate::codecs::digest::{Digest, Expected};
 use crate::error::{Code, Error, Result};
@@ -168,7 +168,7 @@ impl Surroundings<'_> {
     /// Returns the number and the size in bytes of the file that contains a part.
     fn file(&self, shard: Option<&str>) -> Result<(u32, u64)> {
         let Some(name) = shard else { return Ok((0, self.total)) };
-        let number = shards::number(self.shards, name);
+        let number = shard_table::number(self.shards, name);
         let found = number.and_then(|number| Some((number, self.shards.get(number as usize - 1)?.size)));
         found.ok_or_else(|| {
             Error::new(Code::BadIndex, format!("the shard {name:?} is not in the shard table"))

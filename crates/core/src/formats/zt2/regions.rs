@@ -2,7 +2,8 @@
 //! one file are identical or disjoint.
 #![forbid(unsafe_code)]
 
-use super::{FOOTER, MIN_ALIGNMENT, rules};
+use super::footer::{FOOTER, MIN_ALIGNMENT};
+use super::rules;
 use crate::error::{Code, Error, Result};
 
 pub fn check_alignment(offset: u64) -> Result<()> {

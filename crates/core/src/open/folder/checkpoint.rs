@@ -1,7 +1,7 @@
 //! Which weights of a folder of transformers are those of its model: files of other purposes may be next to them.
 #![forbid(unsafe_code)]
 
-use super::{extension, numbered};
+use super::names::{extension, numbered};
 use crate::formats::Formats;
 
 /// The configuration, without which a folder is not one of transformers.

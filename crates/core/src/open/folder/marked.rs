@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::extension;
+use super::names::{extension, list};
 use crate::error::{Code, Error, Result};
 use crate::formats::{Companions, Confidence, Format, Formats, Probe, bad_magic};
 use crate::limits::MARKER_BYTES;
@@ -39,7 +39,7 @@ pub fn look(folder: &Path, names: &[String], tensors: &[&str], request: &Request
                     let others = if tensors.is_empty() {
                         String::new()
                     } else {
-                        format!(". The folder has {}", super::list(tensors.iter().copied()))
+                        format!(". The folder has {}", list(tensors.iter().copied()))
                     };
                     return Err(error.reworded(format!("{message}{others}")).file(&path));
                 }

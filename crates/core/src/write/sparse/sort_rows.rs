@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::array::{BLOCK, Spooled, blocks, decode, numbers};
-use super::{Array, NewSpool, OwnedArray, rows};
+use super::{Array, OwnedArray, rows};
 use crate::checked;
 use crate::error::{Code, Error, Result};
 use crate::layouts::exact::CSR;
@@ -12,6 +12,9 @@ use crate::model::DType;
 use crate::sinks::Spool;
 use crate::sources::owned;
 use crate::work::Stop;
+
+/// Creates an unnamed file for data that is too large for memory and has to be reordered.
+pub type NewSpool<'a> = &'a dyn Fn() -> Result<Spool>;
 
 /// The number of elements sorted at a time.
 const CHUNK: u64 = 1 << 20;

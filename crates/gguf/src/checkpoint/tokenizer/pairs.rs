@@ -8,10 +8,8 @@ use ztensor_core::error::Result;
 
 use super::super::plan::Model;
 use super::special::listed;
-use super::{
-    BYTE, CONTROL, NORMAL, SPACE, Tokens, USER_DEFINED, added, has_byte_fallback, is_byte, looks_special,
-    vocabulary,
-};
+use super::tokens::{BYTE, CONTROL, NORMAL, SPACE, Tokens, USER_DEFINED, added, looks_special};
+use super::{has_byte_fallback, is_byte, vocabulary};
 
 impl Model<'_> {
     /// Describes the tokens of `tokenizer.json` as those of `tokenizer.model`; returns false if it has no such tokens. llama.cpp joins the

@@ -7,7 +7,7 @@ use ztensor_core::work::Stop;
 use super::super::json::Node;
 use super::super::plan::Model;
 use super::special::Special;
-use super::{
+use super::tokens::{
     BYTE, CONTROL, NORMAL, SPACE, Tokens, UNKNOWN, UNUSED, USER_DEFINED, added, looks_special, within,
 };
 use crate::limits;

@@ -8,7 +8,7 @@ use ztensor_core::syntax::json::Reader;
 
 use super::super::json::Node;
 use super::super::plan::Model;
-use super::added;
+use super::tokens::added;
 use crate::limits;
 
 /// Purposes as in `tokenizer_config.json`, and the key of GGUF; those without one are read as others refer to them.

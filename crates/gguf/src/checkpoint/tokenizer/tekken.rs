@@ -9,7 +9,7 @@ use ztensor_core::syntax::json::{Reader, Unique};
 
 use super::super::json::Text;
 use super::super::plan::Model;
-use super::{BASE64, CONTROL, NORMAL, Tokens, spelled, within};
+use super::tokens::{BASE64, CONTROL, NORMAL, Tokens, spelled, within};
 use crate::limits;
 
 const FILE: &str = "tekken.json";

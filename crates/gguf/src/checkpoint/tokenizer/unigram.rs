@@ -12,7 +12,8 @@ use super::super::json::{Document, Node};
 use super::super::plan::Model;
 use super::sentencepiece::{self, Normalizer};
 use super::special::Special;
-use super::{BASE64, CONTROL, NORMAL, Tokens, UNKNOWN, USER_DEFINED, added, specials};
+use super::specials;
+use super::tokens::{BASE64, CONTROL, NORMAL, Tokens, UNKNOWN, USER_DEFINED, added};
 use crate::limits;
 use crate::value::{Array, Value};
 
