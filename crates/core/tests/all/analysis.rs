@@ -1,6 +1,6 @@
 //! Statistics and comparisons of tensors in files.
 
-use ztensor_core::analysis::compare::{Comparison, Tolerance, compare};
+use ztensor_core::analysis::compare::{Comparison, Request, compare};
 use ztensor_core::analysis::elements::Elements;
 use ztensor_core::analysis::stats;
 use ztensor_core::formats::Formats;
@@ -53,10 +53,10 @@ fn comparison_counts_differing_elements() {
     with("compared", &[("a", &[1.0, 2.0, 3.0]), ("b", &[1.0, 2.5, 4.0])], |reading| {
         let [a, b] =
             [0, 1].map(|at| Elements::of_tensor(&reading, reading.catalog.tensor(at).unwrap()).unwrap());
-        let found = compare(&a, &b, Tolerance::default(), reading.watch).unwrap();
+        let found = compare(&a, &b, Request::default(), reading.watch).unwrap();
         assert_eq!((found.identical, found.differing, found.first), (false, 2, Some(1)));
         assert_eq!((found.max_absolute, found.max_relative), (1.0, 0.25));
-        let same = compare(&a, &a, Tolerance::default(), reading.watch).unwrap();
+        let same = compare(&a, &a, Request::default(), reading.watch).unwrap();
         assert_eq!(same, Comparison::default());
     });
 }

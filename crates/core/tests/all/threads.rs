@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use ztensor_core::analysis::compare::{Tolerance, compare};
+use ztensor_core::analysis::compare::{Request, compare};
 use ztensor_core::analysis::elements::Elements;
 use ztensor_core::analysis::stats;
 use ztensor_core::codecs::digest::Algorithm;
@@ -138,7 +138,7 @@ impl ReadCase<'_> {
             let found = self.with(|reading| {
                 let a = Elements::of_tensor(&reading, tensor).unwrap();
                 let b = Elements::of_tensor(&theirs, same).unwrap();
-                compare(&a, &b, Tolerance::default(), &watch).unwrap()
+                compare(&a, &b, Request::default(), &watch).unwrap()
             });
             assert!(found.identical, "{}", tensor.name());
         }
