@@ -77,7 +77,9 @@ mod tests {
 
     fn of(pairs: &[(f64, f64)]) -> Norms {
         let mut norms = Norms::default();
-        pairs.iter().for_each(|&(a, b)| norms.add(a, b));
+        for &(a, b) in pairs {
+            norms.add(a, b);
+        }
         norms
     }
 
