@@ -17,8 +17,7 @@ pub fn model_name(location: &str) -> String {
     let parts = parts(&path);
     let name = match &*parts {
         [] => "model",
-        // The last part is a file.
-        [.., folder, file] if Path::new(file).extension().is_some() => folder,
+        [.., folder, file] if is_file(file) && !(url.is_none() && Path::new(location).is_dir()) => folder,
         [.., last] => last,
     };
     let revision = name.rfind('@').unwrap_or(name.len());
@@ -26,6 +25,12 @@ pub fn model_name(location: &str) -> String {
         name.get(..revision).unwrap_or(name).split(|letter: char| letter == '-' || letter.is_whitespace());
     let words: Vec<_> = words.filter(|word| !word.is_empty()).map(titled).collect();
     words.join(" ")
+}
+
+/// Returns whether a name is that of a file, and not that of a folder with a version at its end (`chat-v1.0`).
+fn is_file(name: &str) -> bool {
+    let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
+    extension.is_some_and(|extension| extension.starts_with(|letter: char| letter.is_ascii_alphabetic()))
 }
 
 fn is_scheme(text: &str) -> bool {
