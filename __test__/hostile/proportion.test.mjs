@@ -1,7 +1,8 @@
 // Files and calls whose cost could grow faster than their bytes: each has some MiB, and takes less than a second of
 // CPU time.
+import { writeFileSync } from 'node:fs'
 import test from 'ava'
-import { openSync, ZTensorError } from 'ztensor'
+import { editMetadata, openSync, ZTensorError } from 'ztensor'
 import { btf, dense as record } from '../corpus/btf.mjs'
 import { encode, raw } from '../corpus/cbor.mjs'
 import { safetensors } from '../corpus/safetensors.mjs'
@@ -10,6 +11,7 @@ import { dense, digestOf, file as zt2 } from '../corpus/zt2.mjs'
 import { littleEndian } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { constant, element, holder, model as openvino } from '../helpers/openvino-writer.mjs'
+import { scratchPath } from '../helpers/scratch.mjs'
 import { checkpoint } from '../helpers/sharded.mjs'
 
 const many = (count, make) => Array.from({ length: count }, (_, at) => make(at))
@@ -164,6 +166,25 @@ for (const [name, make] of Object.entries(FILES)) {
     file?.close()
   })
 }
+
+test.serial('an edit of the names of a safetensors file', async (t) => {
+  const path = scratchPath('names.safetensors')
+  writeFileSync(
+    path,
+    st(
+      many(60_000, (at) => entry(`layer.${at}`, at, at + 1)),
+      60_000,
+    ),
+  )
+  for (const changes of [
+    { rename: { 'layer.*': 'l.*' } },
+    { drop: ['l.1'] },
+    { set: { key: 'value' }, inPlace: true },
+  ]) {
+    const spent = await cost(() => editMetadata(path, changes))
+    t.true(spent < 2000, `${JSON.stringify(changes)}: ${spent} ms`)
+  }
+})
 
 test.serial('a checkpoint without any of its files', async (t) => {
   const { index } = checkpoint(

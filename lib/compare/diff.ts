@@ -12,13 +12,13 @@ import { jobOptions } from '../read/verify.js'
 import { optional, readOptions, validateBoolean } from '../values/arguments.js'
 import type { Attributes } from '../values/attributes.js'
 import type { DType } from '../values/dtype.js'
-import { type Filter, tensorFilter } from '../values/filter.js'
+import { checkFilter, type Filter, tensorFilter } from '../values/filter.js'
 import { NewNames, type Renaming, validateRenaming } from '../values/rename.js'
 import { type CompareOptions, type Comparison, compare } from './compare.js'
 
 /** What to compare. */
 export interface DiffOptions extends CompareOptions {
-  /** Compare only tensors whose names match this pattern (`*` and `?`); all by default. */
+  /** Compare only these tensors, all by default. A glob that matches a tensor of neither file is an error. */
   filter?: Filter<AnyTensor> | undefined
   /** Compare only values: ignore differences of dtypes and layouts. */
   values?: boolean | undefined
@@ -233,6 +233,7 @@ async function diffFiles(
 ): Promise<FileDiff> {
   const { atol, rtol, norms, onProgress, signal } = options
   const keep = tensorFilter(options.filter) ?? (() => true)
+  checkFilter(options.filter, a, b)
   const pairs: Pair<AnyTensor>[] = []
   const removed: DiffTensor[] = []
   const names = options.rename === undefined ? undefined : new NewNames(options.rename)

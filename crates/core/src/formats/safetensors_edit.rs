@@ -65,9 +65,15 @@ pub fn open(input: &Input<'_>) -> Result<Box<dyn EditHeader>> {
     Ok(Box::new(Header { bytes, catalog, tensors, metadata }))
 }
 
+/// Returns the header as text. This reads all of it: call it once for all entries.
 fn text_of(bytes: &[u8]) -> &str {
     // The parser has checked it.
     std::str::from_utf8(bytes).unwrap_or_default()
+}
+
+/// Returns a part of the header.
+fn part<'a>(text: &'a str, range: &Range<usize>) -> &'a str {
+    text.get(range.clone()).unwrap_or_default()
 }
 
 /// Returns the keys of the object in a range of the text, and their entries.
@@ -107,7 +113,8 @@ impl EditHeader for Header {
     }
 
     fn changed(&self, changes: &HeaderChanges, retained: &RetainedData) -> Result<Box<dyn NewHeader>> {
-        let metadata = self.changed_metadata(changes)?;
+        let text = text_of(&self.bytes);
+        let metadata = self.changed_metadata(text, changes)?;
         let (renamed, dropped) = (changes.renamed(&self.catalog)?, changes.dropped(&self.catalog)?);
         let mut parts = Vec::with_capacity(self.tensors.len() + 1);
         for ((ordinal, entry), tensor) in self.tensors.iter().enumerate().zip(self.catalog.iter()) {
@@ -121,7 +128,7 @@ impl EditHeader for Header {
                 let message = format!("no tensor of a safetensors file can be called {METADATA:?}");
                 return Err(Error::new(Code::BadIndex, message).tensor(tensor.name()).rule(RULE));
             }
-            parts.push(self.tensor(entry, name, moved)?);
+            parts.push(changed_tensor(text, entry, name, moved)?);
         }
         if let Some(metadata) = metadata {
             // Dropped tensors before it leave it where it is among the others.
@@ -150,58 +157,27 @@ fn moved(data: &Component, retained: &RetainedData) -> Span {
 }
 
 impl Header {
-    fn text(&self, range: &Range<usize>) -> &str {
-        text_of(&self.bytes).get(range.clone()).unwrap_or_default()
-    }
-
     fn span(&self, data: &Component) -> Span {
         let begin = data.offset() - self.data();
         (begin, begin + data.stored_length())
     }
 
-    /// Encodes the entry of a tensor with its new name and span.
-    fn tensor(&self, entry: &Entry, name: Option<&str>, span: Option<Span>) -> Result<Cow<'_, str>> {
-        if name.is_none() && span.is_none() {
-            return Ok(Cow::Borrowed(self.text(&entry.whole)));
-        }
-        let mut encoded = String::new();
-        match name {
-            Some(name) => {
-                quote(&mut encoded, name);
-                encoded.push(':');
-            }
-            None => encoded.push_str(self.text(&(entry.whole.start..entry.value.start))),
-        }
-        let Some((begin, end)) = span else {
-            encoded.push_str(self.text(&entry.value));
-            return Ok(encoded.into());
-        };
-        let fields = entries(text_of(&self.bytes), entry.value.clone())?;
-        let field = fields.iter().find(|(key, _)| key == "data_offsets");
-        let offsets = field.map_or(entry.value.end..entry.value.end, |(_, field)| field.value.clone());
-        encoded.push_str(self.text(&(entry.value.start..offsets.start)));
-        // Writing to a String cannot fail.
-        let _ = write!(encoded, "[{begin},{end}]");
-        encoded.push_str(self.text(&(offsets.end..entry.value.end)));
-        Ok(encoded.into())
-    }
-
     /// Encodes the metadata with its key; `None` if there is none.
-    fn changed_metadata(&self, changes: &HeaderChanges) -> Result<Option<Cow<'_, str>>> {
+    fn changed_metadata<'a>(&self, text: &'a str, changes: &HeaderChanges) -> Result<Option<Cow<'a, str>>> {
         let old = self.metadata.as_ref().map_or(&[][..], |metadata| &metadata.texts);
         changes.check_keys(&old.iter().map(|(key, _)| &**key))?;
         if changes.set.is_empty() && changes.remove.is_empty() {
-            return Ok(self.metadata.as_ref().map(|metadata| self.text(&metadata.whole).into()));
+            return Ok(self.metadata.as_ref().map(|metadata| part(text, &metadata.whole).into()));
         }
         let set: HashMap<&str, &Setting> = changes.set.iter().map(|one| (&*one.key, one)).collect();
         let gone: HashSet<&str> = changes.remove.iter().map(|key| &**key).collect();
         let mut parts: Vec<Cow<'_, str>> = Vec::new();
         for (key, entry) in old.iter().filter(|(key, _)| !gone.contains(&**key)) {
             let Some(setting) = set.get(&**key) else {
-                parts.push(self.text(&entry.whole).into());
+                parts.push(part(text, &entry.whole).into());
                 continue;
             };
-            let mut encoded = self.text(&(entry.whole.start..entry.value.start)).to_owned();
+            let mut encoded = part(text, &(entry.whole.start..entry.value.start)).to_owned();
             quote(&mut encoded, text_value(setting)?);
             parts.push(encoded.into());
         }
@@ -215,6 +191,38 @@ impl Header {
         }
         Ok((!parts.is_empty()).then(|| format!("{METADATA:?}:{{{}}}", parts.join(",")).into()))
     }
+}
+
+/// Encodes the entry of a tensor with its new name and span.
+fn changed_tensor<'a>(
+    text: &'a str,
+    entry: &Entry,
+    name: Option<&str>,
+    span: Option<Span>,
+) -> Result<Cow<'a, str>> {
+    if name.is_none() && span.is_none() {
+        return Ok(Cow::Borrowed(part(text, &entry.whole)));
+    }
+    let mut encoded = String::new();
+    match name {
+        Some(name) => {
+            quote(&mut encoded, name);
+            encoded.push(':');
+        }
+        None => encoded.push_str(part(text, &(entry.whole.start..entry.value.start))),
+    }
+    let Some((begin, end)) = span else {
+        encoded.push_str(part(text, &entry.value));
+        return Ok(encoded.into());
+    };
+    let fields = entries(text, entry.value.clone())?;
+    let field = fields.iter().find(|(key, _)| key == "data_offsets");
+    let offsets = field.map_or(entry.value.end..entry.value.end, |(_, field)| field.value.clone());
+    encoded.push_str(part(text, &(entry.value.start..offsets.start)));
+    // Writing to a String cannot fail.
+    let _ = write!(encoded, "[{begin},{end}]");
+    encoded.push_str(part(text, &(offsets.end..entry.value.end)));
+    Ok(encoded.into())
 }
 
 /// Returns the text of a value: metadata is text.

@@ -110,6 +110,10 @@ fn problems(doubles: &Doubles, starts: &[(usize, Rc<str>)], is_table: bool) -> V
     }
     let problem = |(&(first, second), (tensor, count)): (&(usize, usize), &(String, u64))| {
         let (first, second) = (name(first), name(second));
+        if first == second {
+            let message = format!("{first:?} is in the list twice: list each file once");
+            return Error::new(Code::BadIndex, message).tensor(tensor);
+        }
         let others = match count - 1 {
             0 => String::new(),
             1 => ", and 1 more tensor of the same name".to_owned(),
