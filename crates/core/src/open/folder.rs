@@ -4,7 +4,8 @@
 mod checkpoint;
 mod marked;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsStr;
 use std::fmt::{Display, Formatter};
 use std::path::{Path, PathBuf};
 
@@ -56,20 +57,38 @@ pub fn look(folder: &Path, request: &Request) -> Result<(FolderContent, Option<S
         if let ([index], true) = (weights.names.as_slice(), weights.is_index) {
             return Ok((FolderContent::Index(paths::join(folder, index)), None));
         }
-        let warning = (!weights.others.is_empty()).then(|| {
-            let others = list(weights.others.iter().copied());
-            format!("the folder has other tensor files, which are not opened with the weights of its model: {others}")
-        });
+        let warning = passed_over(&weights.others, "the weights of its model");
         return Ok((one_or_set(folder, &weights.names, (&names, &others), request)?, warning));
     }
-    let found = search(folder, (names, others), request)?;
-    Ok((found, None))
+    let found = search(folder, (&names, &others), request)?;
+    let warning = passed_over(&beside(&found, &names, formats), "those of its numbered set");
+    Ok((found, warning))
+}
+
+/// Returns the warning about tensor files that are not opened with others of their folder.
+fn passed_over(names: &[&str], opened: &str) -> Option<String> {
+    (!names.is_empty()).then(|| {
+        let names = list(names.iter().copied());
+        format!("the folder has other tensor files, which are not opened with {opened}: {names}")
+    })
+}
+
+/// Returns the files of the same kind next to those of a set.
+fn beside<'n>(found: &FolderContent, names: &'n [String], formats: Formats) -> Vec<&'n str> {
+    let FolderContent::Set(paths) = found else { return Vec::new() };
+    let opened: HashSet<&OsStr> = paths.iter().filter_map(|path| path.file_name()).collect();
+    let kind = opened.iter().next().and_then(|name| extension(name.to_str()?, formats));
+    let is_other = |name: &&str| {
+        extension(name, formats).is_some_and(|ending| Some(ending) == kind)
+            && !opened.contains(OsStr::new(name))
+    };
+    names.iter().map(|name| &**name).filter(is_other).filter(|name| !has_root(name, names)).collect()
 }
 
 /// Like [`look`], for a folder that is not one of transformers.
 fn search(
     folder: &Path,
-    (names, others): (Vec<String>, Vec<String>),
+    (names, others): (&[String], &[String]),
     request: &Request,
 ) -> Result<FolderContent> {
     let formats = request.formats;
@@ -88,17 +107,17 @@ fn search(
     }
     let mut tensors: Vec<&str> =
         names.iter().map(|name| &**name).filter(|name| extension(name, formats).is_some()).collect();
-    marked::pair(&names, &mut tensors, formats);
+    marked::pair(names, &mut tensors, formats);
     let first = |name: &&str| name.rsplit_once('.').is_some_and(|(_, ending)| formats.comes_first(ending));
     let telling = |name: &&str| name.rsplit_once('.').is_some_and(|(_, ending)| !VAGUE.contains(&ending));
     if tensors.iter().any(first) {
         tensors.retain(first);
-    } else if let Some(path) = marked::look(folder, &names, &tensors, request)? {
+    } else if let Some(path) = marked::look(folder, names, &tensors, request)? {
         return Ok(FolderContent::One(path));
     } else if tensors.iter().any(telling) {
         tensors.retain(telling);
     }
-    one_or_set(folder, &tensors, (&names, &others), request)
+    one_or_set(folder, &tensors, (names, others), request)
 }
 
 /// Returns the only tensor file or set among some files of a folder.
@@ -335,6 +354,10 @@ mod tests {
     use super::*;
 
     fn found(name: &str, files: &[&str]) -> Result<FolderContent> {
+        looked(name, files).map(|(found, _)| found)
+    }
+
+    fn looked(name: &str, files: &[&str]) -> Result<(FolderContent, Option<String>)> {
         let folder = std::env::temp_dir().join(format!("ztensor-folder-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         for file in files {
@@ -343,11 +366,13 @@ mod tests {
         let found = look(&folder, &Request::default());
         std::fs::remove_dir_all(&folder).unwrap();
         let name = |path: PathBuf| PathBuf::from(path.file_name().unwrap());
-        found.map(|(found, _)| match found {
+        let (found, warning) = found?;
+        let found = match found {
             FolderContent::Index(path) => FolderContent::Index(name(path)),
             FolderContent::Set(paths) => FolderContent::Set(paths.into_iter().map(name).collect()),
             FolderContent::One(path) => FolderContent::One(name(path)),
-        })
+        };
+        Ok((found, warning))
     }
 
     #[test]
@@ -416,6 +441,24 @@ mod tests {
         assert!(found("ours", &ours).unwrap_err().message().contains("2 tensor files"));
         let gap = ["model-1-of-2.safetensors", "adapter_model.safetensors", "config.json"];
         assert_eq!(found("lacking", &gap).unwrap_err().code(), Code::Incomplete);
+    }
+
+    #[test]
+    fn files_of_the_same_kind_next_to_a_set_are_a_warning() {
+        let set = ["m-1-of-2.safetensors", "m-2-of-2.safetensors"];
+        for (name, others, wanted) in [
+            ("one", &["x.safetensors"][..], Some("\"x.safetensors\"")),
+            ("variant", &["m-1-of-1.fp16.safetensors"], Some("\"m-1-of-1.fp16.safetensors\"")),
+            ("same-weights", &["pytorch_model.bin", "readme.md"], None),
+        ] {
+            let all = [&set[..], others].concat();
+            let (found, warning) = looked(name, &all).unwrap();
+            assert!(matches!(found, FolderContent::Set(paths) if paths.len() == 2), "{name}");
+            assert_eq!(warning.as_deref().and_then(|text| text.rsplit(": ").next()), wanted, "{name}");
+        }
+        let (found, warning) = looked("alone", &["a-1-of-1.zt", "b.zt"]).unwrap();
+        assert_eq!(found, FolderContent::Set(vec!["a-1-of-1.zt".into()]));
+        assert!(warning.unwrap().ends_with("\"b.zt\""));
     }
 
     #[test]
