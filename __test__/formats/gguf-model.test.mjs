@@ -112,7 +112,10 @@ test('tensors without a model become GGUF only with checkpoint: false, which lis
   const { architectures: _, ...unnamed } = CONFIG
   const numbers = scratchPath('numbers.npz')
   await saveFile(numbers, { 'a.weight': { dtype: 'float32', shape: [2, 2], data: weights(4, 1) } })
+  const damaged = await folderOf({})
+  writeFileSync(join(damaged, 'config.json'), '{"architectures')
   for (const [source, reason] of [
+    [damaged, /'config\.json' is not valid JSON/],
     [await folderOf({}), /no 'config\.json' is next to the weights/],
     [join(await folderOf({}), 'model.safetensors'), /no 'config\.json'/],
     [await folderOf({ 'config.json': unnamed }), /'config\.json' has no "architectures"/],

@@ -186,6 +186,7 @@ fn lack(files: &dyn Files, config: Option<&[u8]>, is_sure: bool) -> Result<Optio
     let names_model = |text: &[u8]| String::from_utf8_lossy(text).contains("\"architectures\"");
     match config {
         Some(text) if is_sure || names_model(text) => return Ok(None),
+        Some(text) if !json::is_valid(text) => return Ok(Some("'config.json' is not valid JSON")),
         Some(_) => return Ok(Some("'config.json' has no \"architectures\"")),
         None => {}
     }

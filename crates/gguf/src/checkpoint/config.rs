@@ -117,8 +117,7 @@ pub const EXPERTS: &[&str] = &["num_local_experts", "num_experts", "n_routed_exp
 pub const LAYERS: &[&str] = &["n_layers", "num_hidden_layers", "n_layer", "num_layers"];
 
 pub fn missing(keys: &[&str]) -> Error {
-    Error::new(
-        Code::BadIndex,
-        format!("'config.json' does not have {:?}, which GGUF needs", keys.first().unwrap_or(&"")),
-    )
+    let names: Vec<String> = keys.iter().map(|key| format!("{key:?}")).collect();
+    let message = format!("'config.json' does not have {}, which GGUF needs", names.join(" or "));
+    Error::new(Code::BadIndex, message)
 }

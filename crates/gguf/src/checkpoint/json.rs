@@ -42,6 +42,14 @@ impl Text {
     }
 }
 
+/// Returns whether bytes are one JSON value, as Python reads it.
+pub fn is_valid(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok_and(|text| {
+        let mut reader = Reader::python(text, 0);
+        reader.ignore().and_then(|()| reader.end()).is_ok()
+    })
+}
+
 /// A file and its contents.
 pub struct Document {
     pub text: Text,
