@@ -132,6 +132,34 @@ for (const [what, members, fill] of [
     file.close()
   })
 
+test('a GCXS array of pydata/sparse with two dimensions is a matrix, and others are arrays with a warning', async (t) => {
+  const gcxs = (axes, shape = longs([2, 2])) => ({
+    ...ROWS,
+    format: word('gcxs'),
+    shape,
+    compressed_axes: longs(axes),
+    fill_value: numbers('<f8', Float64Array.of(0), '()'),
+  })
+  for (const [axes, name, warnings] of [
+    [[0], 'arr_0', []],
+    [[1], 'arr_0.T', ['ZT_WARN_TRANSPOSED']],
+  ]) {
+    const file = openSync(npzOf(gcxs(axes)))
+    t.deepEqual([...file.keys()], [name])
+    t.deepEqual([...file.tensor(name).csr().toDense()], [0, 5, 7, 0])
+    const codes = file.warnings.map(({ code }) => code)
+    t.deepEqual(codes, warnings)
+    file.close()
+  }
+  for (const members of [gcxs([0, 1]), gcxs([0], longs([2, 1, 2]))]) {
+    const file = openSync(npzOf(members))
+    t.true(file.has('compressed_axes') && !file.has('arr_0'))
+    t.like(file.warnings[0], { code: 'ZT_WARN_UNKNOWN_LAYOUT' })
+    t.regex(file.warnings[0].message, /GCXS.*asformat/)
+    file.close()
+  }
+})
+
 test('a sparse matrix with the fill value 0 is one tensor, and nothing else', async (t) => {
   for (const fill of [numbers('<f8', Float64Array.of(0), '()'), longs([0], '()'), npy("'|b1'", '()', Buffer.of(0))]) {
     const file = openSync(npzOf({ ...COORDINATES, fill_value: fill, _is_array: npy("'|b1'", '()', Buffer.of(1)) }))

@@ -34,11 +34,13 @@ pub struct Members {
 impl Members {
     /// Returns whether an array is a member of the matrix.
     pub fn contain(&self, name: &str) -> bool {
-        self.parts.contains(&name) || ["format", "shape", "_is_array", FILL].contains(&name)
+        self.parts.contains(&name) || ["format", "shape", "_is_array", AXES, FILL].contains(&name)
     }
 }
 
 const FILL: &str = "fill_value";
+/// The compressed dimensions of a GCXS array of pydata/sparse.
+const AXES: &str = "compressed_axes";
 
 /// Adds the sparse matrix that arrays form, and returns its members. Other arrays are tensors of their own. Returns `None` if there is no
 /// matrix, or if it has a fill value other than 0, which no layout has.
@@ -53,6 +55,17 @@ pub fn add(builder: &mut Builder, input: &Input<'_>, arrays: &[Array]) -> Result
         return Ok(None);
     };
     let matrix = Matrix { arrays, shape };
+    let axes = find(arrays, AXES).map(|axes| numbers(axes, input)).transpose()?.flatten();
+    let format = match (&*format, &*matrix.shape, axes.as_deref()) {
+        ("gcxs", [_, _], Some([0])) => "csr".to_owned(),
+        ("gcxs", [_, _], Some([1])) => "csc".to_owned(),
+        ("gcxs", ..) => {
+            let message = "the arrays are a sparse array in GCXS form, which no layout has: each is a tensor of its own; convert it with asformat('coo') of pydata/sparse";
+            builder.warn("ZT_WARN_UNKNOWN_LAYOUT", message, None, None);
+            return Ok(None);
+        }
+        _ => format,
+    };
     let compressed = &["data", "indices", "indptr"];
     let parts: &[&str] = match (&*format, &*matrix.shape) {
         ("csr", [_]) | ("csr" | "csc" | "bsr", [_, _]) => compressed,
