@@ -116,10 +116,9 @@ for (const [title, options] of [
         ...given,
         ...(ending === 'zt' ? { version: '2' } : {}),
       })
-      t.deepEqual(
-        done.skipped.map(({ tensor }) => tensor),
-        ending === 'zt' ? [] : ['odd'],
-      )
+      const named = ({ skipped }) => skipped.map(({ tensor, message }) => [tensor, message])
+      t.deepEqual(named(done), named(result))
+      t.is(done.skipped[0]?.tensor, ending === 'zt' ? undefined : 'odd')
       t.is(done.tensors, result.tensors)
       if (ending === 'safetensors') {
         t.deepEqual(filesOf(to), filesOf(whole))
@@ -339,6 +338,36 @@ test('rejects a plan over existing files', async (t) => {
   await convert(source, target, { version: '2' })
   t.like(await rejectionOf(() => finishJob(job, results)), { code: 'ZT_EXISTS' })
   t.false(to.names().some((name) => name.endsWith('.tmp')))
+})
+
+test('each file states the types of all tensors of the job, as convert does', async (t) => {
+  const [from, to, whole] = [scratchFolder(), scratchFolder(), scratchFolder()]
+  const floats = new Float32Array(2048).fill(0.5)
+  const plain = from.path('plain.gguf')
+  const metadata = { 'general.architecture': 'llama' }
+  await saveFile(plain, { 'a.weight': { shape: [8, 256], data: floats }, b: new Float32Array(32) }, { metadata })
+  const source = from.path('source.gguf')
+  await convert(plain, source, { quantize: { 'a.*': 'q8_0' } })
+  const options = { dequantize: 'bfloat16', maxShardBytes: 1000 }
+  await convert(source, whole.path('m.safetensors'), options)
+  const job = sent(await planJob('convert', source, to.path('m.safetensors'), options))
+  t.is(job.tasks.length, 2)
+  await finishJob(job, await runAll(job))
+  t.deepEqual(filesOf(to), filesOf(whole))
+})
+
+test('the end lists what is left out as convert does, with attributes of the file', async (t) => {
+  const [from, to, whole] = [scratchFolder(), scratchFolder(), scratchFolder()]
+  const source = from.path('source.zt')
+  const attributes = { nested: [1, { a: null }], 'general.architecture': 'llama' }
+  await saveFile(source, { a: new Float32Array(4), mask: { dtype: 'bool', data: Uint8Array.of(1) } }, { attributes })
+  const options = { skip: true }
+  const { skipped } = await convert(source, whole.path('m.gguf'), options)
+  t.is(skipped.length, 2)
+  const job = sent(await planJob('convert', source, to.path('m.gguf'), options))
+  const done = await finishJob(job, await runAll(job))
+  const messages = (errors) => errors.map(({ message }) => message)
+  t.deepEqual(messages(done.skipped), messages(skipped))
 })
 
 test('the plan lists unsupported tensors', async (t) => {

@@ -84,6 +84,19 @@ export async function refusedOf(
   return refused
 }
 
+/** The errors for what the index shows to be left out: skipped tensors, and everything else. Throws as `refusedOf`. */
+export async function leftOutOf(
+  conversion: Conversion,
+  given: ConvertOptions,
+  skips: Skips,
+): Promise<{ readonly refused: readonly ZTensorError[]; readonly others: readonly ZTensorError[] }> {
+  const { native, plan, writing, leftOut } = conversion
+  const refused = await refusedOf(conversion, given, skips)
+  const bare = await withoutAttributes(native)
+  const attributes = given.attributes === undefined ? leftOutErrors(plan, writing) : []
+  return { refused, others: [...bare, ...attributes, ...leftOut] }
+}
+
 /** The error for tensors that the target cannot represent, with all reasons. */
 export function refusal(refusals: readonly ZTensorError[], target: string): ZTensorError {
   const [first] = refusals as [ZTensorError]

@@ -69,6 +69,8 @@ export interface ConvertTask extends Task {
   readonly part?: readonly [from: number, end: number]
   /** GGUF: a digest of the files that are read besides the source. */
   readonly inputs?: string
+  /** Other formats: the attributes that state the types of all tensors of the job. A task has only its own. */
+  readonly stated?: MetadataPairs
 }
 
 /** A job of a conversion. */
@@ -114,6 +116,16 @@ export function joiningOf(format: ConvertTaskOptions['format']): Writing['shards
 /** Whether each file states its place in the set. Its task then has the tensors of the whole job. */
 const isNumbered = ({ format }: ConvertTaskOptions): boolean => joiningOf(format) === 'numbers'
 
+/** Validates attributes that are stored in a task as pairs. */
+function validatePairs(name: string, pairs: unknown): void {
+  if (!Array.isArray(pairs)) throw wrongType(name, 'an array', pairs)
+  for (const [at, pair] of pairs.entries()) {
+    if (!Array.isArray(pair) || pair.length < 1 || pair.length > 2)
+      throw wrongType(`${name}[${at}]`, '[key, value]', pair)
+    validateText(`${name}[${at}][0]`, pair[0])
+  }
+}
+
 /** Validates what only tasks with a part have. */
 function validatePart(name: string, { part, inputs, options }: ConvertTask): void {
   const range: unknown = part
@@ -125,20 +137,21 @@ function validatePart(name: string, { part, inputs, options }: ConvertTask): voi
     throw wrongType(`${name}.inputs`, 'a digest', inputs)
   const { metadata, imatrixName } = options
   optional(imatrixName, (value) => validateText(`${name}.options.imatrixName`, value))
-  if (metadata === undefined) return
-  if (!Array.isArray(metadata)) throw wrongType(`${name}.options.metadata`, 'an array', metadata)
-  for (const [at, pair] of metadata.entries()) {
-    if (!Array.isArray(pair) || pair.length < 1 || pair.length > 2)
-      throw wrongType(`${name}.options.metadata[${at}]`, '[key, value]', pair)
-    validateText(`${name}.options.metadata[${at}][0]`, pair[0])
-  }
+  if (metadata !== undefined) validatePairs(`${name}.options.metadata`, metadata)
 }
 
 const MAX_TENSORS = 2 ** 32 - 1
 
 /** Validates a conversion task. The values of its options are validated where they are used. */
 export function validateConvertTask(name: string, value: unknown): ConvertTask {
-  const task = checkTask(name, value, 'convert', ['target', 'options', 'renamed', 'part', 'inputs']) as ConvertTask
+  const task = checkTask(name, value, 'convert', [
+    'target',
+    'options',
+    'renamed',
+    'part',
+    'inputs',
+    'stated',
+  ]) as ConvertTask
   const target = jobTarget(validateText(`${name}.target`, task.target))
   if ((!isStored(target) && !isAbsolute(target)) || basename(target) === '..')
     throw wrongType(`${name}.target`, 'an absolute path, or the URL of an object store', task.target)
@@ -151,6 +164,9 @@ export function validateConvertTask(name: string, value: unknown): ConvertTask {
   for (const field of ['part', 'inputs'] as const)
     if (!isPart && task[field] !== undefined)
       throw invalid(TypeError, `${name}.${field} is only for ${list(titlesWith(({ shards }) => shards === 'numbers'))}`)
+  if (isPart && task.stated !== undefined)
+    throw invalid(TypeError, `${name}.stated is not for tasks with the tensors of the whole job: plan the job again`)
+  if (task.stated !== undefined) validatePairs(`${name}.stated`, task.stated)
   if (isPart) validatePart(name, task)
   if (!Array.isArray(task.renamed)) throw wrongType(`${name}.renamed`, 'an array', task.renamed)
   for (const [at, pair] of task.renamed.entries()) {

@@ -4,7 +4,7 @@ import { promises } from 'node:fs'
 import { basename } from 'node:path'
 import { quantizedResult, withAttributes } from '../convert/convert.js'
 import type { ConvertResult } from '../convert/options.js'
-import { refusedOf, skipping, tensorsOf } from '../convert/refusals.js'
+import { leftOutOf, skipping, tensorsOf } from '../convert/refusals.js'
 import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
 import { type JobOptions, run } from '../native/job.js'
 import { toBufferSync } from '../native/memory.js'
@@ -52,7 +52,7 @@ export interface FinishConvertResult {
   readonly tensors: number
   /** Total size in bytes of all files, without the root or index. */
   readonly byteLength: number
-  /** The skipped tensors, with the reasons. */
+  /** What was left out, with the reasons: skipped tensors, and what the target cannot store of the attributes, as `convert` lists it. */
   readonly skipped: readonly TaskError[]
   /** With `quantize`: the number of tensors of each type, and the others that `convert` lists. */
   readonly quantized: ConvertResult['quantized']
@@ -221,7 +221,7 @@ async function checksOf(
   const skips = skipping(options.skip)
   const conversion = await planTasks(source, tasks, opening, job.signal)
   const { native, writing, plan } = conversion
-  const refused = await refusedOf(conversion, options, skips)
+  const { refused, others } = await leftOutOf(conversion, options, skips)
   const tensors = plan.tensors - tensorsOf(refused)
   checkParts(tasks, tensors)
   const ranges = expectedBy(tasks)
@@ -263,13 +263,12 @@ async function checksOf(
     )
     return bytes === null ? undefined : new Uint8Array(toBufferSync(bytes))
   }
-  const skipped = refused.filter(({ tensor }) => tensor !== undefined).map(errorJson)
-  const known = new Set(skipped.map(({ tensor }) => tensor))
-  const others = results.flatMap(({ skipped }) => skipped.filter(({ tensor }) => !known.has(tensor)))
+  const known = new Set(refused.map(({ tensor }) => tensor))
+  const seen = results.flatMap(({ skipped }) => skipped.filter(({ tensor }) => !known.has(tensor)))
   return {
     check,
     join,
-    skipped: [...skipped, ...others],
+    skipped: [...refused.map(errorJson), ...seen, ...others.map(errorJson)],
     quantized: quantizedResult(plan),
     readers: plan.readers,
   }

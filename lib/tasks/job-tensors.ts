@@ -20,6 +20,12 @@ export function optionsOf({ metadata, ...options }: ConvertTaskOptions): Convers
   return { ...options, metadata: new Map(metadata.map(([key, value]) => [key, value])) as AttributeChanges }
 }
 
+/** The conversion of a task's tensors, in a file that states the types of all tensors of the job. */
+export function withStated(conversion: Conversion, { stated }: ConvertTask): Conversion {
+  if (stated === undefined) return conversion
+  return { ...conversion, stated: Object.fromEntries(stated) as AttributeChanges }
+}
+
 /** A digest of the files that a conversion reads besides its source: configuration, tokenizer, importance matrix. */
 export async function inputsOf(
   { checkpoint }: Conversion,

@@ -2,7 +2,7 @@
 import { resolve } from 'node:path'
 import { CONVERT_OPTIONS, type ConvertOptions, validateDequantize } from '../convert/options.js'
 import { type Conversion, planConversion } from '../convert/plan.js'
-import { leftOutErrors, refusedOf, type Skips, skipping, withoutAttributes } from '../convert/refusals.js'
+import { leftOutOf, skipping } from '../convert/refusals.js'
 import { invalid, optionHint, publicError, rethrowNative, ZTensorError } from '../native/errors.js'
 import { run } from '../native/job.js'
 import { binding, type PlannedFile } from '../native/native.js'
@@ -107,14 +107,15 @@ export async function planConvert(
   const { file, source: from } = await openPlanned(source, read, signal)
   try {
     const conversion = await planConversion(file, given)
-    const leftOut = await leftOutBy(conversion, given, skips)
+    const { refused, others } = await leftOutOf(conversion, given, skips)
+    checkAttributes(conversion, given)
     const store = TensorFile.storeOf(file)
     const files = await run(store, { signal }, (control) =>
       conversion.native.files(store.native, request.writeFormat, request.alignment, max, control),
     )
     const inputs = await inputsOf(conversion, stored, signal)
     const tasks = tasksOf(file, conversion, files, { target: path, options: stored, ...plain({ inputs }) })
-    const warnings = summary(leftOut).map((message): Warning => ({ code: 'ZT_WARN_SKIPPED', message }))
+    const warnings = summary([...refused, ...others]).map((message): Warning => ({ code: 'ZT_WARN_SKIPPED', message }))
     const job = makeJob<ConvertTask>('convert', from, [...file.warnings, ...warnings], tasks)
     await checkFree(job, overwrite, read.remote, signal)
     return job
@@ -167,21 +168,12 @@ function taskOptions(
   }
 }
 
-/** Throws for what no task could write. Returns the reasons for what is left out. */
-async function leftOutBy(
-  conversion: Conversion,
-  given: ConvertOptions,
-  skips: Skips,
-): Promise<readonly ZTensorError[]> {
-  const { writing, canonical, native, plan, leftOut } = conversion
-  const refused = await refusedOf(conversion, given, skips)
+/** Throws for attributes that no task could write. */
+function checkAttributes({ writing, canonical }: Conversion, given: ConvertOptions): void {
   const own = given.attributes === false ? {} : given.attributes
   const stated = withMetadata(own, metadataOf(writing, given)) ?? {}
   const wrong = rethrowNative(() => binding.attributeRefusal(writing.id, canonical, freezeMap('metadata', stated)))
   if (wrong !== null) throw publicError(wrong)
-  const bare = await withoutAttributes(native)
-  const attributes = given.attributes === undefined ? leftOutErrors(plan, writing) : []
-  return [...refused, ...bare, ...attributes, ...leftOut]
 }
 
 const pairsOf = (ranges: Uint32Array): [number, number][] =>
@@ -190,7 +182,7 @@ const pairsOf = (ranges: Uint32Array): [number, number][] =>
 /** The tasks that write the files. */
 function tasksOf(
   { size }: TensorFile,
-  { writing, checkpoint }: Conversion,
+  { writing, checkpoint, stated }: Conversion,
   files: readonly PlannedFile[],
   { options, ...common }: Pick<ConvertTask, 'target' | 'options' | 'inputs'>,
 ): Parameters<typeof makeJob<ConvertTask>>[3] {
@@ -199,7 +191,11 @@ function tasksOf(
     renamed: renamed.map(({ ordinal, name }): [number, string] => [ordinal, name]),
     byteLength,
   }))
-  if (writing.shards !== 'numbers') return own.map((task) => ({ ...common, options, ...task }))
+  if (writing.shards !== 'numbers') {
+    const types = Object.entries(stated ?? {}).map(([key, value]) => (value === undefined ? [key] : [key, value]))
+    const shared = types.length === 0 ? common : { ...common, stated: types as unknown as MetadataPairs }
+    return own.map((task) => ({ ...shared, options, ...task }))
+  }
   // The types and the order of tensors depend on all of them, and each file states its place in the set.
   const chosen = checkpoint === undefined ? own.flatMap(({ ordinals }) => ordinals) : [[0, size] as const]
   const ordinals = rangesOf(checkOrdinals(chosen, size))

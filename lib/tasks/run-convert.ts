@@ -19,7 +19,7 @@ import {
   lastPathOf,
 } from './convert-tasks.js'
 import { TASK_VERSION, type TaskError } from './format.js'
-import { optionsOf, planTasks } from './job-tensors.js'
+import { optionsOf, planTasks, withStated } from './job-tensors.js'
 import { checkSource, isStored, isThere, openSource } from './source.js'
 
 /** Converts an error to JSON. */
@@ -84,7 +84,8 @@ export async function runConvert(
     const last = lastPathOf(task)
     if (last !== undefined && (await isThere(last, given, signal)))
       return await describeExisting(task, path, given, signal)
-    const { given: written, conversion } = withoutRoot(task, await planTasks(source, [task], opening, signal))
+    const planned = withStated(await planTasks(source, [task], opening, signal), task)
+    const { given: written, conversion } = withoutRoot(task, planned)
     // A single file must not exist yet. An existing shard belongs to this job and has the same bytes, so it may be replaced.
     const writing = { ...written, overwrite: count > 1 }
     const place = part === undefined ? undefined : { from: part[0], end: part[1], number: task.task, count }
