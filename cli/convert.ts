@@ -8,20 +8,18 @@ import {
   type ConvertResult,
   convert as convertFile,
   type DTypeGroup,
-  globMatcher,
   type OpenOptions,
   open,
   type Progress,
   type Source,
 } from '../index.js'
 import { dtypeCalled } from '../lib/values/dtype-names.js'
-import { namesMatching } from '../lib/values/filter.js'
 import { FORMATS, type WritableVersion } from '../lib/values/format-table.js'
 import { hasTextAttributes, isSharded, list } from '../lib/values/formats.js'
 import { saysLeftOut, summary } from '../lib/values/summary.js'
 import { painter } from './color.js'
 import { parseDType } from './dtype.js'
-import { errorCode, errorMessage, exitCodes, NothingMatches, UsageError } from './failure.js'
+import { checkPatterns, errorCode, errorMessage, exitCodes, UsageError } from './failure.js'
 import type { RemoteCommandOptions, SourceOptions } from './format.js'
 import { jsonLine } from './json.js'
 import { showShape } from './listing.js'
@@ -183,11 +181,7 @@ export async function checkFilter(source: Source, options: ConvertCommandOptions
   if (options.filter === undefined) return
   const file = await open(source, { ...opening(options), signal: stop })
   try {
-    const names = [...file.keys()]
-    for (const pattern of options.filter) {
-      if (!names.some(globMatcher(pattern.replace(/^!/, '')))) throw new NothingMatches([pattern])
-    }
-    if (!names.some(namesMatching(options.filter))) throw new NothingMatches(options.filter)
+    checkPatterns(options.filter, [...file.keys()])
   } finally {
     file.close()
   }

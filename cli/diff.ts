@@ -2,7 +2,7 @@
 import { diff as diffOf, type FileDiff, open, type TensorChange, type TensorFile } from '../index.js'
 import { type Paint, painter } from './color.js'
 import { renaming } from './convert.js'
-import { exitCodes, NothingMatches, UsageError } from './failure.js'
+import { checkPatterns, exitCodes, UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
 import { jsonAttribute, jsonFloat, jsonText } from './json.js'
 import { showDtype, showShape } from './listing.js'
@@ -177,6 +177,7 @@ export async function diff(a: string, b: string, options: DiffOptions): Promise<
     for (const [at, file] of files.entries()) printWarnings(file.warnings, [a, b][at])
     const [left, right] = files as [TensorFile, TensorFile]
     const { filter, values, attributes } = options
+    if (filter !== undefined) checkPatterns(filter, [...left.keys(), ...right.keys()])
     const tolerance = { atol: distance('atol', options.atol), rtol: distance('rtol', options.rtol) }
     const progress = await followProgress(left.path ?? '', options)
     const renames = options.rename === undefined ? {} : { rename: renaming(options.rename) }
@@ -191,8 +192,6 @@ export async function diff(a: string, b: string, options: DiffOptions): Promise<
       ...progress.listen,
     }
     const found = await diffOf(left, right, how).finally(() => progress.stop())
-    const compared = found.unchanged + found.changed.length + found.added.length + found.removed.length
-    if (filter !== undefined && compared === 0) throw new NothingMatches(filter)
     if (!found.same) process.exitCode = exitCodes.different
     if (options.json) await printLines([jsonText(jsonDiff(found), 2)])
     else if (!options.quiet) await printLines(lines(left, found, painter(), options.sort))

@@ -3,8 +3,7 @@ import { spawn } from 'node:child_process'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { open, report, type TensorFile } from '../index.js'
-import { namesMatching } from '../lib/values/filter.js'
-import { exitCodes, NothingMatches, UsageError } from './failure.js'
+import { checkPatterns, exitCodes, UsageError } from './failure.js'
 import type { SourceOptions } from './format.js'
 import { openRegular, writeFile } from './output-file.js'
 import { followProgress, type ProgressOptions } from './progress.js'
@@ -92,8 +91,11 @@ export async function withReportFiles(
       const { format: _, ...others } = openOptions(opening)
       files.push(await open(await sourceOf(against), { ...others, signal: stop.signal }))
     }
-    if (filter !== undefined && !Array.from((files[0] as TensorFile).keys()).some(namesMatching(filter)))
-      throw new NothingMatches(filter)
+    if (filter !== undefined)
+      checkPatterns(
+        filter,
+        files.flatMap((file) => [...file.keys()]),
+      )
     const names = files.length > 1 ? [path, against] : []
     for (const [at, file] of files.entries()) printWarnings(file.warnings, names[at])
     await work(files[0] as TensorFile, files[1], stop.signal)

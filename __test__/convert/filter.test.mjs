@@ -54,6 +54,27 @@ test('rejects other filters', async (t) => {
   }
 })
 
+test('a glob that matches no tensor is an error in every call', async (t) => {
+  const [source, other] = [await sample(), await written({}, (writer) => writer.add('new', Float32Array.of(1)))]
+  for (const filter of ['typo', ['head.*', 'typo'], ['head.*', '!typo']])
+    for (const call of [
+      () => convert(source, scratchPath('never.zt'), { filter }),
+      () => diff(source, source, { filter }),
+      () => report(source, { filter }),
+      () => report(source, { against: other, filter }),
+      () => serveReport(source, { filter }),
+    ])
+      isArgumentError(t, await rejectionOf(call), "filter: '")
+  // Those of either file count.
+  t.is((await diff(source, other, { filter: ['head.*', 'new'] })).added.length, 1)
+  t.regex(await report(source, { against: other, filter: ['head.*', 'new'] }), /<html/)
+  for (const args of [
+    ['diff', source, source],
+    ['view', source, '--output', scratchPath('r.html')],
+  ])
+    t.is((await run([...args, '--filter', 'head.*', '--filter', 'typo'])).code, 1, args[0])
+})
+
 test('skip with globs skips only these tensors', async (t) => {
   const mixed = await written({ version: '1.2' }, async (writer) => {
     await writer.add('a.weight', Float32Array.of(1))

@@ -10,13 +10,13 @@ import type { AnyTensor, Layout } from '../read/tensor.js'
 import { optional, readOptions, validateBoolean } from '../values/arguments.js'
 import type { Attributes } from '../values/attributes.js'
 import type { DType } from '../values/dtype.js'
-import { type Filter, tensorFilter } from '../values/filter.js'
+import { checkFilter, type Filter, tensorFilter } from '../values/filter.js'
 import { NewNames, type Renaming, validateRenaming } from '../values/rename.js'
 import { type CompareOptions, type Comparison, compare } from './compare.js'
 
 /** What to compare. */
 export interface DiffOptions extends CompareOptions {
-  /** Compare only tensors whose names match this pattern (`*` and `?`); all by default. */
+  /** Compare only these tensors, all by default. A glob that matches a tensor of neither file is an error. */
   filter?: Filter<AnyTensor> | undefined
   /** Compare only values: ignore differences of dtypes and layouts. */
   values?: boolean | undefined
@@ -227,6 +227,7 @@ const described = ({ name, dtype, shape, layout }: AnyTensor): DiffTensor => ({ 
 async function diffFiles(a: TensorFile, b: TensorFile, options: DiffOptions): Promise<FileDiff> {
   const { atol, rtol, norms, onProgress, signal } = options
   const keep = tensorFilter(options.filter) ?? (() => true)
+  checkFilter(options.filter, a, b)
   const pairs: Pair<AnyTensor>[] = []
   const removed: DiffTensor[] = []
   const names = options.rename === undefined ? undefined : new NewNames(options.rename)

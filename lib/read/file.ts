@@ -16,7 +16,7 @@ import {
 } from '../values/arguments.js'
 import { type Attributes, textsOf, thaw } from '../values/attributes.js'
 import { type DType, dtypeInfo } from '../values/dtype.js'
-import { checkGlobs, type Filter, tensorFilter } from '../values/filter.js'
+import { checkFilter, type Filter, tensorFilter } from '../values/filter.js'
 import type { Format } from '../values/format-table.js'
 import { globMatcher } from '../values/glob.js'
 import { IDENTITY, shown } from '../values/inspect.js'
@@ -190,7 +190,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   summary(options?: { readonly filter?: Filter<AnyTensor> | undefined }): FileSummary {
     const { filter } = readOptions(options, ['filter'])
     const matches = tensorFilter(filter)
-    this.#checkGlobs(filter)
+    checkFilter(filter, this)
     const ordinals = matches === undefined ? everything(this.size) : this.#where(matches)
     return summarize(this, this.#index(), ordinals, () => this[OUTLINE]({ items: 0, units: TEXT }).attributes)
   }
@@ -369,11 +369,6 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     return matches
   }
 
-  /** Throws for a glob of a filter that matches no tensor. */
-  #checkGlobs(filter: Filter<AnyTensor> | undefined): void {
-    if (typeof filter !== 'function' && filter !== undefined) checkGlobs('filter', filter, this.keys())
-  }
-
   /** The ordinals from `from` up to `end` of the tensors that a filter selects. */
   #where(matches: (tensor: AnyTensor) => boolean, from = 0, end = this.size): number[] {
     this.#store.throwIfClosed()
@@ -389,7 +384,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     filter?: Filter<AnyTensor>,
   ): Promise<Uint32Array> {
     await this.#ready(signal)
-    this.#checkGlobs(filter)
+    checkFilter(filter, this)
     const chosen: number[] = []
     for (let from = 0; from < this.size; from += CALLED) {
       if (from > 0) await nextTurn()
@@ -555,7 +550,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   evict(first?: Names | EvictOptions): void {
     const read = namesAnd<EvictOptions>(first, undefined, SELECTION)
     const matches = this.#filterOf(read)
-    this.#checkGlobs(read.filter)
+    checkFilter(read.filter, this)
     const ordinals = matches === undefined ? this.#found(this.#expanded(read)) : Uint32Array.from(this.#where(matches))
     rethrowNative(() => this.#store.native.evict(ordinals))
   }

@@ -8,7 +8,7 @@ import type { Source } from '../read/source.js'
 import type { AnyTensor } from '../read/tensor.js'
 import { jobOptions } from '../read/verify.js'
 import { optional, readOptions, validateBoolean, validateText } from '../values/arguments.js'
-import { tensorFilter } from '../values/filter.js'
+import { checkFilter, tensorFilter } from '../values/filter.js'
 import { columns } from './columns.js'
 import type { ReportData } from './data.js'
 import { diffFacts } from './diff.js'
@@ -48,8 +48,13 @@ function bytesOf(tensors: Iterable<AnyTensor>): number {
 }
 
 /** The ordinals of the tensors that a report shows. */
-export async function chosenIn(file: TensorFile, { filter, signal }: ReportOptions): Promise<Uint32Array> {
+export async function chosenIn(
+  file: TensorFile,
+  against: TensorFile | undefined,
+  { filter, signal }: ReportOptions,
+): Promise<Uint32Array> {
   const matches = tensorFilter(filter)
+  checkFilter(filter, file, ...(against === undefined ? [] : [against]))
   return matches === undefined ? everything(file.size) : TensorFile.filtered(file, matches, signal)
 }
 
@@ -129,7 +134,7 @@ export async function makeReport(source: Source | TensorFile, options?: ReportOp
   try {
     const [file, against] = sides as [TensorFile, TensorFile | undefined]
     const { filter } = read
-    const chosen = await chosenIn(file, read)
+    const chosen = await chosenIn(file, against, read)
     const data = await reportData(file, chosen, against, { statistics, filter, title, ...job })
     return (await pageOf(data, "'none'")).html
   } finally {

@@ -184,7 +184,7 @@ export async function startServer(source: Source | TensorFile, options?: ServeRe
   try {
     const [file, against] = sides as [TensorFile, TensorFile | undefined]
     const { filter } = read
-    const chosen = await chosenIn(file, read)
+    const chosen = await chosenIn(file, against, read)
     const data = await reportData(file, chosen, against, { statistics, filter, title, ...job }, true)
     const page = await pageOf(data, "'self'")
     const token = randomBytes(18).toString('base64url')

@@ -44,6 +44,18 @@ export function checkGlobs(
   throw invalid(RangeError, `${option}: '${first}' matches no tensor`, { option })
 }
 
+/** Checks the globs of a filter: each must match a tensor of one of the files. A function selects what it likes. */
+export function checkFilter<T>(
+  filter: Filter<T> | undefined,
+  ...files: readonly { readonly keys: () => Iterable<string> }[]
+): void {
+  if (filter === undefined || typeof filter === 'function') return
+  function* names(): Generator<string> {
+    for (const file of files) yield* file.keys()
+  }
+  checkGlobs('filter', filter, names())
+}
+
 /**
  * Returns a function that tests tensors; undefined if all are selected. It throws TypeError ZT_INVALID_ARG for a function that returns a
  * promise.
