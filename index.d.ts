@@ -1967,7 +1967,7 @@ export interface Comparison {
 }
 /** What to compare. */
 export interface DiffOptions extends CompareOptions {
-	/** Compare only tensors whose names match this pattern (`*` and `?`); all by default. */
+	/** Compare only these tensors, all by default. A glob that matches a tensor of neither file is an error. */
 	filter?: Filter<AnyTensor> | undefined;
 	/** Compare only values: ignore differences of dtypes and layouts. */
 	values?: boolean | undefined;
@@ -2159,6 +2159,8 @@ export interface ConvertTask extends Task {
 	];
 	/** GGUF: a digest of the files that are read besides the source. */
 	readonly inputs?: string;
+	/** Other formats: the attributes that state the types of all tensors of the job. A task has only its own. */
+	readonly stated?: MetadataPairs;
 }
 /** The result of writing one output file. */
 export interface ConvertTaskResult extends TaskResult {
@@ -2193,7 +2195,7 @@ export interface FinishConvertResult {
 	readonly tensors: number;
 	/** Total size in bytes of all files, without the root or index. */
 	readonly byteLength: number;
-	/** The skipped tensors, with the reasons. */
+	/** What was left out, with the reasons: skipped tensors, and what the target cannot store of the attributes, as `convert` lists it. */
 	readonly skipped: readonly TaskError[];
 	/** With `quantize`: the number of tensors of each type, and the others that `convert` lists. */
 	readonly quantized: ConvertResult["quantized"];

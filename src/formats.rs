@@ -46,6 +46,8 @@ pub struct WriteFormatInfo {
     pub attributes: String,
     /// Whether attributes record the type of each number.
     pub typed_attributes: bool,
+    /// Attributes that the writer determines itself.
+    pub reserved: Vec<String>,
     /// Whether tensors are numbered instead of named.
     pub numbered: bool,
     pub canonical: bool,
@@ -147,6 +149,7 @@ impl From<&WriteFormat> for WriteFormatInfo {
             compression: writing.compression.map(Method::name).map(str::to_owned),
             attributes: writing.attributes.name().to_owned(),
             typed_attributes: writing.typed_attributes,
+            reserved: owned(writing.reserved),
             numbered: writing.names == Names::Numbers,
             canonical: writing.canonical.is_some(),
             content_digest: writing.content_digest.is_some(),

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
-import { convert, create, diff, open, openSync, saveFile } from 'ztensor'
+import { convert, create, diff, editMetadata, open, openSync, saveFile } from 'ztensor'
 import { littleEndian } from '../helpers/bytes.mjs'
 import { some } from '../helpers/campaign.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
@@ -189,6 +189,29 @@ test('the given alignment takes precedence over that of the source', async (t) =
   const stated = await written({ 'general.alignment': 128 })
   t.deepEqual(readFileSync(stated), expected([['general.alignment', 'u32', 128]], { alignment: 128 }))
   t.is((await rejectionOf(() => written({}, { alignment: 4 }))).code, 'ZT_INVALID_ARG')
+})
+
+test('the alignment is a uint32, whatever type its source or an option states', async (t) => {
+  const wide = scratchPath('wide.gguf')
+  writeFileSync(wide, expected([['general.alignment', 'u64', 8]], { alignment: 8 }))
+  const copy = scratchPath('copy.gguf')
+  const typed = await written({ 'general.alignment': { type: 'int32', value: 8 } })
+  await convert(wide, copy)
+  for (const path of [copy, typed])
+    t.deepEqual(readFileSync(path), expected([['general.alignment', 'u32', 8]], { alignment: 8 }))
+  const set = { 'general.alignment': { type: 'uint64', value: 8 } }
+  t.regex((await rejectionOf(() => editMetadata(copy, { set }))).message, /general\.alignment is a uint32/)
+})
+
+test('metadata cannot set what follows from how the file is written', async (t) => {
+  const path = await written({})
+  for (const key of ['split.no', 'split.count', 'split.tensors.count', 'ztensor.padding'])
+    for (const metadata of [{ [key]: 1 }, { [key]: undefined }])
+      for (const write of [() => written(metadata), () => convert(path, scratchPath('x.gguf'), { metadata })])
+        t.like(await rejectionOf(write), { code: 'ZT_INVALID_ARG', option: 'metadata' }, key)
+  const both = { alignment: 64, metadata: { 'general.alignment': 32 } }
+  t.like(await rejectionOf(() => convert(path, scratchPath('x.gguf'), both)), { option: 'alignment' })
+  await t.notThrowsAsync(convert(path, scratchPath('x.gguf'), { ...both, alignment: 32 }))
 })
 
 test('rejects tensors that ggml does not read by name', async (t) => {

@@ -1166,6 +1166,8 @@ export interface WriteFormatInfo {
   attributes: string
   /** Whether attributes record the type of each number. */
   typedAttributes: boolean
+  /** Attributes that the writer determines itself. */
+  reserved: Array<string>
   /** Whether tensors are numbered instead of named. */
   numbered: boolean
   canonical: boolean

@@ -244,6 +244,11 @@ export function mergeChanges(
   return all as ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>
 }
 
+/** Changes by their keys. */
+export function changesByKey(changes: AttributeChanges | undefined): ReadonlyMap<unknown, unknown> {
+  return new Map(entriesOf('metadata', changes ?? {}))
+}
+
 /** Encodes changes for the binding: attributes to set, and a map whose keys are removed. */
 export function freezeChanges(name: string, value: unknown): { set: TaggedMap; unset: TaggedMap } {
   const entries = [...entriesOf(name, value)]

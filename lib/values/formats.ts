@@ -59,6 +59,8 @@ export interface Writing {
   readonly attributes: string
   /** Whether attributes record the type of each number. */
   readonly typedAttributes: boolean
+  /** Attributes that the writer determines itself. */
+  readonly reserved: readonly string[]
   /** Whether tensors have numbers instead of names. */
   readonly numbered: boolean
   readonly canonical: boolean

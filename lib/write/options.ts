@@ -3,7 +3,7 @@ import { extname } from 'node:path'
 import { inspect } from 'node:util'
 import { invalid, optionHint } from '../native/errors.js'
 import type { AppendRequest, WriteRequest } from '../native/native.js'
-import { urlText } from '../native/realm.js'
+import { isPlainObject, urlText } from '../native/realm.js'
 import { type RemoteOptions, remoteUrl } from '../read/remote.js'
 import {
   filePath,
@@ -18,6 +18,7 @@ import {
 import {
   type AttributeChanges,
   type AttributeInput,
+  changesByKey,
   freezeMap,
   mergeChanges,
   withMetadata,
@@ -240,11 +241,19 @@ function validateAlignment(value: unknown, min = MIN_ALIGNMENT): number {
 
 /** The attributes to set and to remove. A format may state its alignment in an attribute. */
 export function metadataOf(
-  { alignment }: Pick<Writing, 'alignment'>,
+  { title, alignment, reserved }: Pick<Writing, 'title' | 'alignment' | 'reserved'>,
   read: Pick<CreateOptions, 'metadata' | 'alignment'>,
 ): AttributeChanges | undefined {
+  const changes = changesByKey(read.metadata)
+  const own = reserved.find((key) => changes.has(key))
+  if (own !== undefined)
+    throw invalid(RangeError, `metadata: ${JSON.stringify(own)} follows from how the ${title} file is written: remove the key`, { option: 'metadata' }) // biome-ignore format: one message
   if (alignment?.attribute === undefined || read.alignment === undefined) return read.metadata
   const stated = { type: 'uint32', value: validateAlignment(read.alignment, alignment.min) }
+  const other = changes.get(alignment.attribute)
+  const value = isPlainObject(other) && 'value' in other ? other.value : other
+  if (changes.has(alignment.attribute) && Number(value) !== stated.value)
+    throw invalid(RangeError, `alignment is ${stated.value}, and metadata ${JSON.stringify(alignment.attribute)} is another number: give only one of them`, { option: 'alignment' }) // biome-ignore format: one message
   return mergeChanges(read.metadata, { [alignment.attribute]: stated })
 }
 

@@ -12,6 +12,7 @@ use ztensor_core::model::{Builder, Catalog, Container};
 use super::default_types::Model;
 use super::encode_value::put_setting;
 use super::metadata::{PADDING, Pair, STRING};
+use super::value::ValueType;
 use super::window::Spelling;
 use super::{ALIGNMENT, ALIGNMENT_KEY, Header, Info, MAGIC, MAX_KEY, MAX_NAME, NAME, split};
 
@@ -99,6 +100,13 @@ impl Editable {
         }
         let fixed = self.header.alignment;
         let is_fixed = |one: &Setting| one.value.as_integer() == Some(fixed.into());
+        let has_other_type = |one: &Setting| {
+            let kind = one.kind.as_deref();
+            one.key == ALIGNMENT_KEY && kind.is_some_and(|kind| kind != ValueType::Uint32.name())
+        };
+        if changes.set.iter().any(has_other_type) {
+            return refused(format!("{ALIGNMENT_KEY} is a uint32: readers accept no other type of it"));
+        }
         let set_otherwise = changes.set.iter().any(|one| one.key == ALIGNMENT_KEY && !is_fixed(one));
         let removed = changes.remove.iter().any(|key| key == ALIGNMENT_KEY);
         if set_otherwise || (removed && fixed != ALIGNMENT) {

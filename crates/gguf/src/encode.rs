@@ -14,6 +14,7 @@ use ztensor_core::model::{Attributes, Catalog, DType, Layout, NewTensor, SetPart
 
 use super::default_types::Model;
 use super::encode_value::put_attribute;
+use super::metadata::PADDING;
 use super::model;
 use super::value::{VALUE, ValueType};
 use super::value_types::{Blocks, Type};
@@ -30,6 +31,7 @@ const HEADER_BYTES: u64 = 24;
 pub const QUANTIZATION: (&str, u32) = ("general.quantization_version", 2);
 /// Keys of a model in several files. They describe the files that were read, not those that are written.
 const SPLIT: [&str; 3] = ["split.no", "split.count", "split.tensors.count"];
+const RESERVED: [&str; 4] = [SPLIT[0], SPLIT[1], SPLIT[2], PADDING];
 /// The maximum number of dimensions (`GGML_MAX_DIMS`).
 const MAX_RANK: usize = 4;
 
@@ -42,6 +44,7 @@ pub static WRITE_FORMAT: WriteFormat = WriteFormat {
     holds_layout: |layout| layout == "dense" || blocks_of(layout).is_some(),
     attributes: FileAttributes::Any,
     typed_attributes: true,
+    reserved: &RESERVED,
     alignment: Some(Alignment {
         min: 8,
         default: ALIGNMENT,
@@ -232,7 +235,7 @@ fn encoded(attributes: &[(Value, Value)]) -> Result<Metadata> {
     };
     let described = Model { architecture: text_of(model::ARCHITECTURE) };
     let mut encoded = Metadata { alignment: ALIGNMENT, bytes: Vec::new(), count: 0, has_version: false };
-    for (key, value) in attributes {
+    for (key, given) in attributes {
         let key = key.as_text().ok_or_else(|| wrong("a key of GGUF metadata must be a string"))?;
         if SPLIT.contains(&key) {
             continue;
@@ -249,11 +252,13 @@ fn encoded(attributes: &[(Value, Value)]) -> Result<Metadata> {
             )));
         }
         let in_key = |error: Error| wrong(&format!("metadata {key:?}: {}", error.message()));
+        let alignment = (key == ALIGNMENT_KEY).then(|| alignment_of(given).map_err(in_key)).transpose()?;
+        encoded.alignment = alignment.unwrap_or(encoded.alignment);
+        // As a uint32, whatever type the source has: readers accept no other.
+        let number = alignment.map(Value::from);
+        let value = number.as_ref().unwrap_or(given);
         text(&mut encoded.bytes, key);
         put_attribute(key, value, described, SPELLING, &mut encoded.bytes).map_err(in_key)?;
-        if key == ALIGNMENT_KEY {
-            encoded.alignment = alignment_of(value).map_err(in_key)?;
-        }
         readable(encoded.bytes.len())?;
         encoded.count += 1;
         encoded.has_version |= key == QUANTIZATION.0;

@@ -52,6 +52,8 @@ pub struct WriteFormat {
     pub attributes: FileAttributes,
     /// Whether the attributes record the type of each number, as [`Attributes::typed_values`] does.
     pub typed_attributes: bool,
+    /// Attributes that the writer determines itself, which readers do not list. Options cannot set them.
+    pub reserved: &'static [&'static str],
     /// Whether tensors can have attributes. The parameters of a layout count only if they are stored as attributes.
     pub tensor_attributes: bool,
     /// Whether a dense or sparse tensor can have components other than those of its layout.
@@ -126,6 +128,7 @@ impl WriteFormat {
         name_keys: None,
         attributes: FileAttributes::None,
         typed_attributes: false,
+        reserved: &[],
         tensor_attributes: false,
         other_components: false,
         dtypes: RecordedDtypes::OfComponents,
