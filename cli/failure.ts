@@ -1,9 +1,10 @@
 // Prints errors: one line `ztensor: <message> (CODE)`, followed by hints, never a stack trace.
 
-import { globMatcher, type OptionHint, type ZTensorError } from '../index.js'
+import type { OptionHint, ZTensorError } from '../index.js'
 import { namesMatching } from '../lib/values/filter.js'
 import { FORMATS } from '../lib/values/format-table.js'
 import { list } from '../lib/values/formats.js'
+import { globMatcher } from '../lib/values/glob.js'
 import { painter } from './color.js'
 import { printable } from './text.js'
 

@@ -407,9 +407,9 @@ mod tests {
             assert!(matches!(found, FolderContent::Set(paths) if paths.len() == 2), "{name}");
             assert_eq!(warning.as_deref().and_then(|text| text.rsplit(": ").next()), wanted, "{name}");
         }
-        let (found, warning) = looked("gguf", &["a-1-of-1.gguf", "b.gguf"]).unwrap();
-        assert_eq!(found, FolderContent::Set(vec!["a-1-of-1.gguf".into()]));
-        assert!(warning.unwrap().ends_with("\"b.gguf\""));
+        let (found, warning) = looked("alone", &["a-1-of-1.zt", "b.zt"]).unwrap();
+        assert_eq!(found, FolderContent::Set(vec!["a-1-of-1.zt".into()]));
+        assert!(warning.unwrap().ends_with("\"b.zt\""));
     }
 
     #[test]
