@@ -1,4 +1,5 @@
 // Every public function that returns a promise takes a signal, and rejects with its reason: aborted before the call, and just after it.
+import { getEventListeners, getMaxListeners, setMaxListeners } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import test from 'ava'
@@ -43,7 +44,7 @@ const BYTES = readFileSync(
 )
 
 const withFile = (call) => async (path, signal) => {
-  const file = openSync(path)
+  const file = openSync(BYTES)
   try {
     return await call(file, signal, path)
   } finally {
@@ -187,4 +188,22 @@ test('the tables cover every function that returns a promise', (t) => {
 test('every function that returns a promise takes a signal, or belongs to a class created with one', (t) => {
   const bound = ['TensorWriter', 'TensorEditor', ...OF_CALLERS]
   t.deepEqual(withoutSignal(surface, { bound, ends: ENDS }), [])
+})
+
+test.serial('many calls share one signal without a warning of Node, and a limit of the caller stays', async (t) => {
+  const warnings = []
+  const listen = (warning) => warnings.push(warning.name)
+  process.on('warning', listen)
+  const file = openSync(BYTES)
+  const stop = new AbortController()
+  const own = new AbortController()
+  setMaxListeners(100, own.signal)
+  await Promise.all(Array.from({ length: 40 }, () => file.load({ signal: stop.signal })))
+  await Promise.all(Array.from({ length: 40 }, () => file.load({ signal: own.signal })))
+  file.close()
+  await new Promise(setImmediate)
+  process.off('warning', listen)
+  t.deepEqual(warnings, [])
+  t.is(getMaxListeners(own.signal), 100)
+  t.is(getEventListeners(stop.signal, 'abort').length, 0)
 })

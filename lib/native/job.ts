@@ -1,4 +1,5 @@
 // Long-running native work: progress, cancellation, and closing its file.
+import { onAbort } from './abort.js'
 import { publicError, ZTensorError } from './errors.js'
 import { binding, type NativeControl } from './native.js'
 
@@ -118,7 +119,7 @@ export async function run<T>(
     }
   }
   const timer = onProgress === undefined ? undefined : setInterval(report, INTERVAL_MS)
-  signal?.addEventListener('abort', cancel, { once: true })
+  const forget = signal && onAbort(signal, cancel)
   for (const store of stores) store.jobs.add(cancel)
   try {
     const result = await Promise.race([start(control), left])
@@ -132,7 +133,7 @@ export async function run<T>(
     throw publicError(error, stores[0]?.path)
   } finally {
     clearInterval(timer)
-    signal?.removeEventListener('abort', cancel)
+    forget?.()
     for (const store of stores) store.jobs.delete(cancel)
   }
 }
@@ -145,10 +146,10 @@ export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | u
   const left = new Promise<never>((_resolve, reject) => {
     leave = () => reject(signal.reason)
   })
-  signal.addEventListener('abort', leave, { once: true })
+  const forget = onAbort(signal, leave)
   try {
     return await Promise.race([work, left])
   } finally {
-    signal.removeEventListener('abort', leave)
+    forget()
   }
 }

@@ -1,5 +1,6 @@
 // Concurrent requests for the same decoded data share one job. Each caller can cancel independently; the job is canceled when all
 // callers have canceled.
+import { onAbort } from './abort.js'
 import { type Owner, run } from './job.js'
 import type { NativeControl } from './native.js'
 
@@ -39,7 +40,7 @@ export class SharedWork {
     const aborted = new Promise<never>((_resolve, reject) => {
       abort = () => reject(signal?.reason)
     })
-    signal?.addEventListener('abort', abort, { once: true })
+    const forget = signal && onAbort(signal, abort)
     try {
       const value = await Promise.race([running.work(), aborted])
       owner.throwIfClosed()
@@ -47,7 +48,7 @@ export class SharedWork {
     } catch (error) {
       if (!running.lent || signal?.aborted) throw error
     } finally {
-      signal?.removeEventListener('abort', abort)
+      forget?.()
       running.waiting -= 1
       if (running.waiting === 0) {
         this.#forget(key, running)

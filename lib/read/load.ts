@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events'
+import { onAbort } from '../native/abort.js'
 import { ZTensorError } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
 import { type Counts, run, type ValidJob } from '../native/job.js'
@@ -315,7 +316,7 @@ async function loadEach(
   const stop = new AbortController()
   setMaxListeners(0, stop.signal) // each load adds a listener
   const abort = () => stop.abort(signal?.reason)
-  signal?.addEventListener('abort', abort, { once: true })
+  const forget = signal && onAbort(signal, abort)
   const queue = positions.values()
   const worker = async () => {
     for (const position of queue) {
@@ -336,6 +337,6 @@ async function loadEach(
     await Promise.allSettled(workers)
     await Promise.all(workers)
   } finally {
-    signal?.removeEventListener('abort', abort)
+    forget?.()
   }
 }

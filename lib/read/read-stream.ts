@@ -1,5 +1,7 @@
 // A tensor's bytes, little-endian, as a Node Readable, read on demand in pieces, off the event loop.
+
 import type { Readable } from 'node:stream'
+import { onAbort } from '../native/abort.js'
 import { builtins } from '../native/builtins.js'
 import { publicError, rethrowNative } from '../native/errors.js'
 import { toBufferSync } from '../native/memory.js'
@@ -122,8 +124,7 @@ export function readStream(
   })
   if (signal === undefined) return stream
   const abort = () => stream.destroy(signal.reason)
-  signal.addEventListener('abort', abort, { once: true })
-  stream.once('close', () => signal.removeEventListener('abort', abort))
+  stream.once('close', onAbort(signal, abort))
   if (signal.aborted) abort()
   return stream
 }

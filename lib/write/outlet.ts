@@ -1,5 +1,7 @@
 // Writes a file to the caller's stream.
+
 import type { Writable } from 'node:stream'
+import { onAbort } from '../native/abort.js'
 import { builtins } from '../native/builtins.js'
 import { invalid, ZTensorError } from '../native/errors.js'
 import { toBufferSync } from '../native/memory.js'
@@ -123,7 +125,7 @@ export class Outlet {
     const failing = new AbortController()
     // Otherwise an abort would wait forever for a stream without a reader.
     const destroy = () => this.destroy()
-    signal?.addEventListener('abort', destroy, { once: true })
+    const forget = signal && onAbort(signal, destroy)
     const stop = signal === undefined ? failing.signal : AbortSignal.any([signal, failing.signal])
     const making = make(blocks, stop).finally(() => blocks.close())
     making.catch(() => {})
@@ -134,7 +136,7 @@ export class Outlet {
       }
       await making
     } finally {
-      signal?.removeEventListener('abort', destroy)
+      forget?.()
     }
   }
 

@@ -1,5 +1,6 @@
 import type { Writable } from 'node:stream'
 import { type InspectOptions, inspect } from 'node:util'
+import { onAbort } from '../native/abort.js'
 import { publicError, rethrowNative, ZTensorError } from '../native/errors.js'
 import { run, unopened } from '../native/job.js'
 import { toBufferSync } from '../native/memory.js'
@@ -200,8 +201,7 @@ export class TensorWriter {
       writer.#control.cancel()
       writer.abort().catch(() => {})
     }
-    writer.#forget = () => signal?.removeEventListener('abort', abort)
-    signal?.addEventListener('abort', abort)
+    if (signal !== undefined) writer.#forget = onAbort(signal, abort)
     if (signal?.aborted) await writer.abort()
     signal?.throwIfAborted()
     return writer
