@@ -44,7 +44,7 @@ const BYTES = readFileSync(
 )
 
 const withFile = (call) => async (path, signal) => {
-  const file = openSync(BYTES)
+  const file = openSync(path)
   try {
     return await call(file, signal, path)
   } finally {
