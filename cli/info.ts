@@ -1,13 +1,13 @@
 // `ztensor info`: describes a file, from its index alone.
 import type { FileSummary, TensorFile } from '../index.js'
 import { DTYPE_NAMES } from '../lib/values/dtype-names.js'
-import { namesMatching } from '../lib/values/filter.js'
 import { modelInfo } from '../lib/values/formats.js'
 import { OUTLINE } from '../lib/values/outline.js'
 import type { Paint } from './color.js'
 import { shortDtype } from './dtype.js'
 import { describeEach, type EachOptions } from './each.js'
-import { fail, NothingMatches } from './failure.js'
+import { fail } from './failure.js'
+import { NameFilter } from './filter.js'
 import { jsonAttribute, jsonText } from './json.js'
 import { type Entry, entries } from './listing.js'
 import { modelFields, modelLine } from './model.js'
@@ -156,17 +156,14 @@ function json(file: TensorFile, listed: readonly Entry[]): object {
 
 /** Describes each file, or several as one: format, totals, attributes and warnings. */
 export async function info(paths: readonly string[], options: InfoOptions): Promise<void> {
-  const { filter, shortDtypes } = options
-  let matched = 0
-  const found = (file: TensorFile): Entry[] => {
-    const some = entries(file, filter === undefined ? undefined : namesMatching(filter))
-    matched += some.length
-    return some
-  }
+  const { shortDtypes } = options
+  const filter = new NameFilter(options.filter)
+  const found = (file: TensorFile): Entry[] => entries(file, filter.keep)
   await describeEach(paths, options, {
     lines: (file, paint) => lines(file, found(file), paint, shortDtypes),
     document: (file) => [jsonText(json(file, found(file)), 2)],
     element: (file) => json(file, found(file)),
   })
-  if (filter !== undefined && matched === 0) fail(new NothingMatches(filter))
+  const error = filter.error()
+  if (error !== undefined) fail(error)
 }

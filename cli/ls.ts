@@ -1,11 +1,11 @@
 // `ztensor ls`: one row a tensor, from the index alone.
 import type { TensorFile } from '../index.js'
-import { namesMatching } from '../lib/values/filter.js'
 import type { Paint } from './color.js'
 import { shortDtype } from './dtype.js'
 import { describeEach, type EachOptions } from './each.js'
-import { fail, NothingMatches } from './failure.js'
+import { fail } from './failure.js'
 import { fileLabels } from './files.js'
+import { NameFilter } from './filter.js'
 import { jsonLines } from './json.js'
 import { type Entry, entries, jsonEntry, showAlgorithms, showDigests, showShape } from './listing.js'
 import { naturalOrder } from './natural.js'
@@ -32,8 +32,8 @@ const orders: Readonly<Record<Exclude<SortKey, 'file'>, (a: Entry, b: Entry) => 
   dtype: (a, b) => ascending(a.tensor.storageType, b.tensor.storageType),
 }
 
-function listed(file: TensorFile, { filter }: LsOptions, sort: SortKey): Entry[] {
-  const found = entries(file, filter === undefined ? undefined : namesMatching(filter))
+function listed(file: TensorFile, filter: NameFilter, sort: SortKey): Entry[] {
+  const found = entries(file, filter.keep)
   if (sort !== 'file') found.sort(orders[sort])
   return found
 }
@@ -86,12 +86,8 @@ function* lines(file: TensorFile, found: readonly Entry[], options: LsOptions, p
 
 /** Prints the tensors of each file, or of several as one, as tables or as JSON. */
 export async function ls(paths: readonly string[], options: LsOptions): Promise<void> {
-  let matched = 0
-  const found = (file: TensorFile, sort: SortKey): Entry[] => {
-    const some = listed(file, options, options.sort ?? sort)
-    matched += some.length
-    return some
-  }
+  const filter = new NameFilter(options.filter)
+  const found = (file: TensorFile, sort: SortKey): Entry[] => listed(file, filter, options.sort ?? sort)
   await describeEach(paths, options, {
     lines: (file, paint) =>
       options.names
@@ -100,5 +96,6 @@ export async function ls(paths: readonly string[], options: LsOptions): Promise<
     document: (file) => jsonLines(found(file, 'file').map(jsonEntry)),
     element: (file, path) => ({ path, tensors: found(file, 'file').map(jsonEntry) }),
   })
-  if (options.filter !== undefined && matched === 0) fail(new NothingMatches(options.filter))
+  const error = filter.error()
+  if (error !== undefined) fail(error)
 }

@@ -1,9 +1,9 @@
 // `ztensor stats`: prints statistics of tensors.
 import type { AnyTensor, StatsOptions, TensorFile, TensorStats } from '../index.js'
-import { namesMatching } from '../lib/values/filter.js'
 import { painter } from './color.js'
 import { shortDtype } from './dtype.js'
-import { errorCode, NothingMatches, UsageError } from './failure.js'
+import { errorCode, UsageError } from './failure.js'
+import { NameFilter } from './filter.js'
 import type { SourceOptions } from './format.js'
 import { jsonFloat, jsonLines } from './json.js'
 import { naturalOrder } from './natural.js'
@@ -131,9 +131,10 @@ function* csvLines(rows: readonly Row[]): Generator<string> {
 function chosen(file: TensorFile, names: readonly string[], filter: readonly string[] | undefined): AnyTensor[] {
   const named = names.map((name) => file.get(name) ?? file.get(parseName(name)) ?? file.tensor(name))
   if (filter === undefined) return names.length === 0 ? Array.from(file.values()) : named
-  const matches = namesMatching(filter)
-  const some = (names.length === 0 ? Array.from(file.values()) : named).filter(({ name }) => matches(name))
-  if (some.length === 0) throw new NothingMatches(filter)
+  const own = new NameFilter(filter)
+  const some = (names.length === 0 ? Array.from(file.values()) : named).filter(({ name }) => own.keep(name))
+  const error = own.error()
+  if (error !== undefined) throw error
   return some
 }
 

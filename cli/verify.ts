@@ -1,8 +1,8 @@
 // `ztensor verify`: checks the digests and data rules of files.
 import { type VerifyResult, verify as verifyFile } from '../index.js'
-import { namesMatching } from '../lib/values/filter.js'
 import { type Paint, painter } from './color.js'
-import { errorCode, errorMessage, exitCodes, fail, NothingMatches } from './failure.js'
+import { errorCode, errorMessage, exitCodes, fail } from './failure.js'
+import { NameFilter } from './filter.js'
 import type { SourceOptions } from './format.js'
 import { jsonLines } from './json.js'
 import { showPlaced } from './listing.js'
@@ -103,17 +103,11 @@ export async function verify(paths: readonly string[], options: VerifyOptions): 
   // A second Ctrl-C has no listener and ends the process immediately.
   process.once('SIGINT', () => stop.abort())
   const reports: Report[] = []
-  const globs = options.filter
-  const matches = globs === undefined ? undefined : namesMatching(globs)
-  let matched = 0
+  const names = new NameFilter(options.filter)
   let undigested = 0
-  const filter = ({ name }: { name: string }): boolean => {
-    const isMatch = matches?.(name) ?? true
-    if (isMatch) matched++
-    return isMatch
-  }
+  const filter = ({ name }: { name: string }): boolean => names.keep(name)
   for (const path of paths) {
-    const earlier = matched
+    const earlier = names.count
     const progress = await followProgress(path, options)
     const report: Report = { path, result: undefined, error: undefined }
     try {
@@ -122,7 +116,7 @@ export async function verify(paths: readonly string[], options: VerifyOptions): 
         ...progress.listen,
         signal: stop.signal,
         canonical: options.canonical,
-        ...(matches === undefined ? {} : { filter }),
+        ...(names.isGiven ? { filter } : {}),
       })
     } catch (error) {
       report.error = error
@@ -138,11 +132,12 @@ export async function verify(paths: readonly string[], options: VerifyOptions): 
     if (isUndigested(report)) undigested += 1
     if (options.json) reports.push(report)
     // "ok" would say that something was checked.
-    else if (globs !== undefined && matched === earlier && report.result?.ok)
+    else if (names.isGiven && names.count === earlier && report.result?.ok)
       await printLines([`${paint('dim', 'skipped')}  ${printable(path)}: --filter matches no tensor`])
     else await printLines(reportLines(report, paint))
   }
   if (options.json) await printLines(jsonLines(reports.map(reportJson)))
   else if (undigested > 0) await printLines([undigestedLine(undigested, paths.length, paint)])
-  if (globs !== undefined && matched === 0 && process.exitCode !== exitCodes.unusable) fail(new NothingMatches(globs))
+  const error = names.error()
+  if (error !== undefined && process.exitCode !== exitCodes.unusable) fail(error)
 }
