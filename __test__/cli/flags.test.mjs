@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
+import { openSync } from 'ztensor'
 import { fixture, run } from '../helpers/command.mjs'
 import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 
@@ -57,3 +58,26 @@ for (const [title, args, says] of [
     t.notRegex(stderr, /\boptions? /)
   })
 }
+
+test('each glob of --filter must match a tensor, of any of the files', async (t) => {
+  const two = fixture('zt12-crc32c.zt')
+  for (const args of [
+    ['ls', one],
+    ['ls', one, '--json'],
+    ['info', one],
+    ['stats', one],
+    ['verify', one],
+    ['verify', one, '--json'],
+  ]) {
+    for (const glob of ['nope', '!nope']) {
+      const { code, stderr } = await run([...args, '--filter', '*', '--filter', glob])
+      t.is(code, 1, args.join(' '))
+      t.true(stderr.includes(`--filter '${glob}' matches no tensor`), stderr)
+    }
+    t.is((await run([...args, '--filter', '*'])).code, 0)
+  }
+  const file = openSync(one)
+  const [name] = file.keys()
+  file.close()
+  t.is((await run(['ls', one, two, '--filter', name, '--filter', 't_*'])).code, 0)
+})
