@@ -1,14 +1,15 @@
-// `npm run new -- format NAME [TITLE]`, `-- codec NAME`, `-- architecture NAME CLASS`: everything that a new one needs, as a small example that
-// compiles and passes its tests. Replace its rules by the real ones, file by file. Nothing is written unless everything to change was found.
+// `npm run new -- format NAME [TITLE]`, `-- call NAME`, `-- codec NAME`, `-- architecture NAME CLASS`: everything that a new one needs, as a
+// small example that compiles and passes its tests. Replace its rules by the real ones, file by file. Nothing is written unless everything to change was found.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { root as repository } from './command.mjs'
 import { architecture } from './new/architecture.mjs'
+import { call } from './new/call.mjs'
 import { codec } from './new/codec.mjs'
 import { format } from './new/format.mjs'
 
-const KINDS = { format, codec, architecture }
+const KINDS = { format, call, codec, architecture }
 
 /**
  * Adds something of a kind to the repository at `root`. Returns `{ paths, next }`: the paths that it wrote, and what to run next. Throws
@@ -36,7 +37,7 @@ export function add(root, kind, ...names) {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [kind, ...names] = process.argv.slice(2)
   if (!Object.hasOwn(KINDS, kind ?? '') || names.length === 0) {
-    console.error('usage: npm run new -- format NAME [TITLE] | codec NAME | architecture NAME CLASS')
+    console.error('usage: npm run new -- format NAME [TITLE] | call NAME | codec NAME | architecture NAME CLASS')
     process.exit(1)
   }
   try {

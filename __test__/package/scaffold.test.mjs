@@ -15,6 +15,17 @@ const CHANGED = [
   'README.md',
   'package.json',
 ]
+const OF_CALLS = [
+  'crates/core/src/analysis.rs',
+  'src/read.rs',
+  'lib/read/tensor.ts',
+  'lib/native/channels.ts',
+  '__test__/calls/arguments-rest.test.mjs',
+  '__test__/calls/signals.test.mjs',
+  '__test__/calls/progress.test.mjs',
+  '__test__/memory/drain.test.mjs',
+  '__test__/runners/panic-tests.mjs',
+]
 const OTHERS = [
   'crates/core/src/codecs.rs',
   'crates/gguf/src/checkpoint.rs',
@@ -27,7 +38,7 @@ const addFormat = (...args) => add(args[0], 'format', ...args.slice(1)).paths
 function copied(t) {
   const folder = mkdtempSync(join(tmpdir(), 'ztensor-scaffold-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
-  for (const path of [...CHANGED, ...OTHERS, 'lib/values/format-table.ts', 'fuzz/fuzz_targets'])
+  for (const path of [...CHANGED, ...OF_CALLS, ...OTHERS, 'lib/values/format-table.ts', 'fuzz/fuzz_targets'])
     cpSync(new URL(path, root), join(folder, path), { recursive: true })
   return folder
 }
@@ -68,6 +79,21 @@ test('writes nothing if a list of formats is not found, or the name cannot be us
   rmSync(join(folder, 'README.md'))
   t.throws(() => addFormat(folder, 'scaffolded'), { code: 'ENOENT' })
   t.notRegex(readFileSync(join(folder, 'package.json'), 'utf8'), /scaffolded/)
+})
+
+test('creates a call from the core to the wrapper, and adds it to the tables of the tests', (t) => {
+  const folder = copied(t)
+  const paths = add(folder, 'call', 'scaffolded').paths
+  t.deepEqual(paths, [
+    ...OF_CALLS,
+    'crates/core/src/analysis/scaffolded.rs',
+    'src/read/scaffolded.rs',
+    'lib/read/scaffolded.ts',
+    '__test__/analysis/scaffolded.test.mjs',
+  ])
+  for (const path of paths) t.regex(readFileSync(join(folder, path), 'utf8'), /scaffolded/, path)
+  for (const name of ['Toy', '', 'a-b', 'match'])
+    t.throws(() => add(folder, 'call', name), { message: /^a call|^match/ })
 })
 
 test('creates a codec with its row', (t) => {
