@@ -118,8 +118,13 @@ impl Writer {
         let stop = &settings.stop;
         let is_set = settings.max_shard.is_some();
         if is_set {
-            let index = parts::index_path(target);
-            for path in [target, &index] {
+            let index = match settings.format.shards {
+                Sharding::Checkpoint(checkpoint) if checkpoint.is_indexed => {
+                    Some(parts::index_path(target, checkpoint))
+                }
+                _ => None,
+            };
+            for path in std::iter::once(target).chain(index.as_deref()) {
                 if uploads.is_there(path, stop)? {
                     let message = format!(
                         "'{}' exists, and in a store no set of files is replaced as a whole: remove it first, or write to \

@@ -67,7 +67,7 @@ impl Parts {
     /// Returns the path of the file that opens the set: the index, or the first file.
     pub fn entry(&self, target: &Path) -> PathBuf {
         if self.checkpoint.is_indexed {
-            index_path(target)
+            index_path(target, self.checkpoint)
         } else {
             part_path(target, self.checkpoint, 1, self.catalogs.len())
         }
@@ -88,7 +88,7 @@ impl Parts {
             Ok(())
         })?;
         let last = if checkpoint.is_indexed {
-            let mut index = files.with(0, |first| first.sibling(&index_path(target)))?;
+            let mut index = files.with(0, |first| first.sibling(&index_path(target, checkpoint)))?;
             let paths = (1..=total).map(|number| part_path(target, checkpoint, number, total));
             index.write(index_of(&paths.zip(&catalogs).collect::<Vec<_>>()).as_bytes())?;
             index
@@ -105,7 +105,7 @@ impl Parts {
                 return old.first().map_or(Ok(Vec::new()), |path| Err(exists(path)));
             }
             if checkpoint.is_indexed {
-                old.insert(0, index_path(target));
+                old.insert(0, index_path(target, checkpoint));
             }
             Ok(old)
         };
@@ -130,7 +130,7 @@ pub fn is_full(position: u64, length: u64, largest: u64) -> bool {
 fn old_set(target: &Path, checkpoint: &Checkpoint) -> Result<Vec<PathBuf>> {
     let is_part = |name: &str| is_part(name, &stem(target), checkpoint.ending);
     if checkpoint.is_indexed {
-        let path = index_path(target);
+        let path = index_path(target, checkpoint);
         let Ok(map) = read_index(&path, &Request::default()) else { return Ok(Vec::new()) };
         let parts = map.files.iter().filter(|name| is_part(name));
         let parts = parts.map(|name| paths::with_file_name(target, name));
@@ -166,8 +166,8 @@ pub fn part_path(target: &Path, checkpoint: &Checkpoint, number: usize, total: u
 }
 
 /// Returns the path of the index of a set.
-pub fn index_path(target: &Path) -> PathBuf {
-    paths::with_file_name(target, &format!("{}.safetensors.index.json", stem(target)))
+pub fn index_path(target: &Path, checkpoint: &Checkpoint) -> PathBuf {
+    paths::with_file_name(target, &format!("{}.{}.index.json", stem(target), checkpoint.ending))
 }
 
 /// Returns the text of the index: the total bytes of all tensors, and the file of each tensor by name.
@@ -230,6 +230,9 @@ mod tests {
     fn parts_and_their_index_are_in_the_folder_of_the_target() {
         let target = Path::new("/a/model.safetensors");
         assert_eq!(part_path(target, checkpoint(), 2, 3), Path::new("/a/model-00002-of-00003.safetensors"));
-        assert_eq!(index_path(target), Path::new("/a/model.safetensors.index.json"));
+        assert_eq!(index_path(target, checkpoint()), Path::new("/a/model.safetensors.index.json"));
+        let other =
+            Checkpoint { ending: "other", is_indexed: true, stated: |_| Ok(Vec::new()), position: &[] };
+        assert_eq!(index_path(target, &other), Path::new("/a/model.other.index.json"));
     }
 }
