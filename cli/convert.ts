@@ -1,6 +1,6 @@
 // `ztensor convert`, `ztensor merge`, `ztensor quantize` and `ztensor split`.
 import { readdirSync, rmdirSync } from 'node:fs'
-import { dirname, extname } from 'node:path'
+import { dirname } from 'node:path'
 import {
   type CastRule,
   type ConvertOptions,
@@ -15,7 +15,7 @@ import {
 } from '../index.js'
 import { dtypeCalled } from '../lib/values/dtype-names.js'
 import { FORMATS, type WritableVersion } from '../lib/values/format-table.js'
-import { hasTextAttributes, isSharded, list } from '../lib/values/formats.js'
+import { formatOf, hasTextAttributes, isSharded, list } from '../lib/values/formats.js'
 import { saysLeftOut, summary } from '../lib/values/summary.js'
 import { painter } from './color.js'
 import { parseDType } from './dtype.js'
@@ -128,9 +128,13 @@ function dequantized(given: true | string): (typeof DEQUANTIZED)[number] {
   return known
 }
 
+/** The format of the target, by `--format` or by its extension: zTensor by default, as in the library. */
+const formatFor = ({ format }: Pick<ConvertCommandOptions, 'format'>, target: string) =>
+  format ?? formatOf(target) ?? 'zt'
+
 /** Whether the attributes of the target are text. */
-const isText = ({ format }: ConvertCommandOptions, target: string): boolean =>
-  hasTextAttributes(format ?? FORMATS.find(({ endings }) => endings.includes(extname(target).slice(1)))?.name ?? '')
+const isText = (options: ConvertCommandOptions, target: string): boolean =>
+  hasTextAttributes(formatFor(options, target))
 
 /** The mixture or the rules of `--quantize`. */
 function quantization(given: readonly string[]): NonNullable<ConvertOptions['quantize']> {
@@ -222,7 +226,7 @@ export function* quantizedLines({ types, fallbacks, unweighted }: ConvertResult[
 }
 
 /** What `--dry-run` prints: the tensors, then what the file would be. */
-function* planLines(name: string, plan: ConvertPlan, result: ConvertResult): Generator<string> {
+function* planLines(name: string, plan: ConvertPlan, result: ConvertResult, isZt: boolean): Generator<string> {
   const paint = painter()
   const heads = [{ title: 'NAME' }, { title: 'DTYPE' }, { title: 'SHAPE' }, { title: 'SIZE', align: 'right' as const }]
   const rows = plan.tensors.map(({ name, storageType, shape, byteLength }) => [
@@ -236,19 +240,19 @@ function* planLines(name: string, plan: ConvertPlan, result: ConvertResult): Gen
   yield `would write ${printable(name)}: ${showCounted(result.tensors, 'tensor')}, ${showBytes(plan.byteLength)}${files}`
   if (plan.unchecked > 0)
     yield paint('yellow', `${showCounted(plan.unchecked, 'tensor')} may be rejected, depending on their values`)
-  yield* resultLines(result)
+  yield* resultLines(result, isZt)
 }
 
-function* lines(name: string, result: ConvertResult): Generator<string> {
+function* lines(name: string, result: ConvertResult, isZt: boolean): Generator<string> {
   yield `${painter()('green', 'wrote')}  ${printable(name)}: ${showCounted(result.tensors, 'tensor')}`
-  yield* resultLines(result)
+  yield* resultLines(result, isZt)
 }
 
 /** The readers of a file, what was quantized, and what was left out. */
-function* resultLines(result: ConvertResult): Generator<string> {
+function* resultLines(result: ConvertResult, isZt: boolean): Generator<string> {
   const paint = painter()
   yield `read by: ${result.readers.join(', ')}`
-  if (result.readers.includes('ztensor') && result.readers.length === 1) {
+  if (isZt && result.readers.includes('ztensor') && result.readers.length === 1) {
     yield paint(
       'dim',
       '  Python cannot read the file: it has quantized tensors, which --version 2 writes for Python 2.x, or attributes that are not strings, which --version 1.2 and 2 write for Python.',
@@ -296,6 +300,7 @@ export async function convert(
     const isWhole = result.skippedTensors === 0 || Array.isArray(given.skip)
     if (to !== target || !isWhole) process.exitCode = isWhole ? 0 : exitCodes.different
     const { quantized, path = target } = result
+    const isZt = formatFor(options, target) === 'zt'
     const entry = path === target ? {} : { path }
     if (options.json)
       words.write(
@@ -305,9 +310,9 @@ export async function convert(
             : { event: 'plan', target, ...plan, quantized, skipped: left, warnings, readers },
         ),
       )
-    else if (plan !== undefined) await printLines(planLines(target, plan, result))
-    else if (to !== target) words.write([...lines(name, result), ''].join('\n'))
-    else await printLines(lines(path === target ? target : `${path} and its shards`, result))
+    else if (plan !== undefined) await printLines(planLines(target, plan, result, isZt))
+    else if (to !== target) words.write([...lines(name, result, isZt), ''].join('\n'))
+    else await printLines(lines(path === target ? target : `${path} and its shards`, result, isZt))
   } catch (error) {
     progress.stop()
     if (!stop.signal.aborted) throw error
