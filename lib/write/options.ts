@@ -257,9 +257,9 @@ export function metadataOf(
   return mergeChanges(read.metadata, { [alignment.attribute]: stated })
 }
 
-function alignmentOf({ id, title, alignment }: Writing, given: unknown): number {
+function alignmentOf({ title, alignment }: Writing, given: unknown): number {
   if (alignment === undefined) {
-    if (given !== undefined) throw invalid(TypeError, `${id} has no alignment`, { option: 'alignment' })
+    if (given !== undefined) throw invalid(TypeError, `${title} has no alignment`, { option: 'alignment' })
     return ANY_ALIGNMENT
   }
   const { min, powersOfTwo } = alignment
@@ -294,11 +294,11 @@ function validateDigest(value: unknown): (typeof DIGESTS)[number] {
   return value as (typeof DIGESTS)[number]
 }
 
-function digestOf({ id, title, digests }: Writing, given: unknown): string | undefined {
+function digestOf({ title, digests }: Writing, given: unknown): string | undefined {
   if (given === false) return undefined
   if (given === undefined) return digests[0]
   const digest = validateDigest(given)
-  if (digests.length === 0) throw invalid(TypeError, `${id} has no digests`, { option: 'digest' })
+  if (digests.length === 0) throw invalid(TypeError, `${title} has no digests`, { option: 'digest' })
   if (digests.includes(digest)) return digest
   throw invalid(TypeError, `digest ${digest} is not supported for ${title}: use ${list(digests, 'or')}`, {
     option: 'digest',
