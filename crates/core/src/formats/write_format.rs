@@ -33,11 +33,12 @@ pub struct WriteFormat {
     pub is_default: bool,
     /// The name in messages.
     pub title: &'static str,
-    /// Software that reads it.
+    /// Software that reads it, `ztensor` last.
     pub readers: &'static [&'static str],
     /// Returns whether the others of them read a file, too: by whether all of its tensors are dense or sparse, and by its attributes.
     pub is_read_by_others: fn(bool, &Attributes) -> Result<bool>,
-    /// The first bytes of a file.
+    /// The first bytes of a file whose index follows the data: the writer writes them. Editing finds a version by them, too. A format with
+    /// [`Index::First`] leaves it empty, because its encoder writes all bytes but those of tensors.
     pub magic: &'static [u8],
     pub index: Index,
     pub sparse: SparseForm,
@@ -63,7 +64,8 @@ pub struct WriteFormat {
     pub dtypes: RecordedDtypes,
     /// The digests of components that can be stored; the default first.
     pub digests: &'static [Algorithm],
-    /// The alignment of blobs; `None` if they follow each other without gaps.
+    /// The alignments that users can choose for blobs. `None` if there is no choice: blobs after the magic then follow each other without
+    /// gaps, and an encoder of [`Index::First`] aligns them itself.
     pub alignment: Option<Alignment>,
     /// The compression of blobs; `None` if they cannot be compressed.
     pub compression: Option<Method>,
@@ -86,7 +88,8 @@ pub struct WriteFormat {
     pub any_indices: bool,
     /// Checks the settings of a new file against the rules of this format.
     pub check_settings: fn(&WriteSettings<'_>) -> Result<()>,
-    /// Checks what is known of a tensor before its bytes are written against the rules of this format.
+    /// Checks what is known of a tensor before its bytes are written against the rules of this format, such as the bounds of the fields for
+    /// its name and rank. A conversion asks it before it writes anything.
     pub check_announced: fn(&TensorHeader<'_>) -> Result<()>,
     /// Checks the index entry of a tensor like a reader. The tensor is passed without its attributes.
     pub check_entry: fn(&mut NewTensor<'_>, layout: &str, Option<&Attributes>) -> Result<()>,
@@ -216,7 +219,9 @@ impl HeaderBound {
 
 /// Checks keys and values. The flag asks for canonical form.
 pub type CheckAttributes = fn(&[(Value, Value)], bool) -> Result<()>;
-/// Assembles a file.
+/// Assembles a file: writes all of its bytes in order, and passes on each of [`Catalog::blobs`] once, also those without bytes. Offsets in
+/// the catalog are not those in the file; the encoder computes those from [`Component::stored_length`]. It may sort the tensors. It can run
+/// before the data is known, to lay the file out, and without tensors, so its output depends on the catalog alone.
 pub type AssembleFile = fn(&Catalog, &mut dyn Assembler) -> Result<()>;
 /// Encodes an index and passes it on.
 pub type EncodeIndex = fn(&Catalog, Sink<'_>) -> Result<()>;
