@@ -24,6 +24,7 @@ const MAGIC: &[u8; ${MAGIC_BYTES}] = b"${magic}";
 /// The magic and the count.
 const HEADER_BYTES: u64 = ${MAGIC_BYTES + 4};
 
+/// The format is only read: \`writes\` takes a \`WriteFormat\` for each version that is written.
 pub const FORMAT: Format =
     Format { name: NAME, title: "${title}", endings: &[NAME], missing: MISSING, detect, parse, writes: &[], header: None };
 
@@ -175,4 +176,5 @@ const next = (
 ) => `  npm run build && npm run formats && npm run types   # the addon, its table of formats, the public types
   npm test -- ${name} formats/reject formats/mutations formats-complete   # the tests of the format
   npm run format                                      # rustfmt and biome
-Then replace the rules in crates/import/src/${name}.rs, the cases, the fixture and the text in docs/formats/${name}.md by those of the format.`
+Then replace the rules in crates/import/src/${name}.rs, the cases, the fixture and the text in docs/formats/${name}.md by those of the format.
+To write it, add a WriteFormat to the row, and mark it as written in docs/formats.md, README.md and docs/guide/write.md: ARCHITECTURE.md, "A format".`

@@ -1,8 +1,8 @@
 //! Formats other than zTensor's own and GGUF that ztensor reads. A format is one module and one row of [`IMPORT`].
 //!
 //! A module holds:
-//! - `FORMAT`, its row: the name used by [`Container`], file extensions, `detect`, `parse`, and what it can hold when it is written
-//!   (nothing, except for NumPy).
+//! - `FORMAT`, its row: the name used by [`Container`], file extensions, `detect`, `parse`, and `writes`: a [`WriteFormat`] for each version
+//!   that is written, or nothing for a format that is only read.
 //! - `detect`, which reads the first and last 64 KiB through [`Probe`] and returns its confidence. It parses nothing and never
 //!   uses a file's name. Formats that share a kind of archive are distinguished by the names of its members.
 //! - `parse`, which reads the index through [`ReadAt`] and returns a [`Catalog`]. It opens no file. It returns where bytes are
@@ -22,6 +22,7 @@
 //!
 //! [`Container`]: ztensor_core::model::Container
 //! [`Probe`]: ztensor_core::formats::Probe
+//! [`WriteFormat`]: ztensor_core::formats::WriteFormat
 //! [`ReadAt`]: ztensor_core::sources::ReadAt
 //! [`Catalog`]: ztensor_core::model::Catalog
 //! [`Data`]: ztensor_core::model::Data
