@@ -3,11 +3,14 @@ import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import test from 'ava'
 import { convert, create, openSync, planJob, saveFile } from 'ztensor'
+import { source as compiled } from '../../scripts/source.mjs'
 import { sameBytes } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
 import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 import { fixturePath, vectors } from '../helpers/vectors.mjs'
+
+const { FORMATS } = await compiled('lib/values/format-table.ts')
 
 const TARGETS = [
   { version: '0.1' },
@@ -157,7 +160,8 @@ test('converts a file onto itself', async (t) => {
 
 test('rejects a new file with an unknown extension, and lists the known ones', async (t) => {
   const source = fixturePath('zt12-dtypes.zt')
-  const known = /use \.zt, \.safetensors, \.btf, \.gguf, \.npy or \.npz, or set the option format/
+  const endings = FORMATS.flatMap(({ endings, writes }) => (writes.length > 0 ? endings : [])).map((one) => `.${one}`)
+  const known = `use ${endings.slice(0, -1).join(', ')} or ${endings.at(-1)}, or set the option format`
   for (const name of ['x.safetensor', 'x.csv', 'x.zt.part', 'x']) {
     const target = join(dirname(scratchPath()), name)
     for (const call of [
@@ -167,7 +171,7 @@ test('rejects a new file with an unknown extension, and lists the known ones', a
     ]) {
       const error = await rejectionOf(call)
       t.is(error?.code, 'ZT_INVALID_ARG', `${name} ${call}`)
-      t.regex(error.message, known)
+      t.true(error.message.includes(known), error.message)
     }
     t.false(existsSync(target))
   }
