@@ -38,7 +38,10 @@ const all = Object.keys(DTYPES)
 const plain = all.slice(0, 13)
 const logical = ['float8_e4m3fn', 'float8_e5m2', 'float8_e4m3fnuz', 'float8_e5m2fnuz', 'complex64', 'complex128']
 
-/** Every container and version that create() offers, and the dtypes that its specification has. */
+/**
+ * The containers and versions that the tests of writing share, and the dtypes that their specifications have. zTensor 2, GGUF and NumPy
+ * have separate tests.
+ */
 export const WRITE_FORMATS = [
   { name: '0.1', options: { version: '0.1' }, dtypes: plain, zt: true },
   { name: '1.0', options: { version: '1.0' }, dtypes: plain, zt: true },
