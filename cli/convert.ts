@@ -225,8 +225,16 @@ export function* quantizedLines({ types, fallbacks, unweighted }: ConvertResult[
     yield `${painter()('yellow', 'not in the importance matrix')}: ${showCounted(unweighted.length, 'tensor')}, first: ${printable(first)}`
 }
 
+/** Whether releases of the package for Python read files of a format, so that a file that they do not read needs a note. */
+const isReadByPython = (format: string): boolean =>
+  FORMATS.some(
+    ({ name, writes }) =>
+      name === format &&
+      writes.some(({ readers }) => readers.some((reader) => reader.startsWith('ztensor for Python'))),
+  )
+
 /** What `--dry-run` prints: the tensors, then what the file would be. */
-function* planLines(name: string, plan: ConvertPlan, result: ConvertResult, isZt: boolean): Generator<string> {
+function* planLines(name: string, plan: ConvertPlan, result: ConvertResult, isForPython: boolean): Generator<string> {
   const paint = painter()
   const heads = [{ title: 'NAME' }, { title: 'DTYPE' }, { title: 'SHAPE' }, { title: 'SIZE', align: 'right' as const }]
   const rows = plan.tensors.map(({ name, storageType, shape, byteLength }) => [
@@ -240,19 +248,19 @@ function* planLines(name: string, plan: ConvertPlan, result: ConvertResult, isZt
   yield `would write ${printable(name)}: ${showCounted(result.tensors, 'tensor')}, ${showBytes(plan.byteLength)}${files}`
   if (plan.unchecked > 0)
     yield paint('yellow', `${showCounted(plan.unchecked, 'tensor')} may be rejected, depending on their values`)
-  yield* resultLines(result, isZt)
+  yield* resultLines(result, isForPython)
 }
 
-function* lines(name: string, result: ConvertResult, isZt: boolean): Generator<string> {
+function* lines(name: string, result: ConvertResult, isForPython: boolean): Generator<string> {
   yield `${painter()('green', 'wrote')}  ${printable(name)}: ${showCounted(result.tensors, 'tensor')}`
-  yield* resultLines(result, isZt)
+  yield* resultLines(result, isForPython)
 }
 
 /** The readers of a file, what was quantized, and what was left out. */
-function* resultLines(result: ConvertResult, isZt: boolean): Generator<string> {
+function* resultLines(result: ConvertResult, isForPython: boolean): Generator<string> {
   const paint = painter()
   yield `read by: ${result.readers.join(', ')}`
-  if (isZt && result.readers.includes('ztensor') && result.readers.length === 1) {
+  if (isForPython && result.readers.includes('ztensor') && result.readers.length === 1) {
     yield paint(
       'dim',
       '  Python cannot read the file: it has quantized tensors, which --version 2 writes for Python 2.x, or attributes that are not strings, which --version 1.2 and 2 write for Python.',
@@ -300,7 +308,7 @@ export async function convert(
     const isWhole = result.skippedTensors === 0 || Array.isArray(given.skip)
     if (to !== target || !isWhole) process.exitCode = isWhole ? 0 : exitCodes.different
     const { quantized, path = target } = result
-    const isZt = formatFor(options, target) === 'zt'
+    const isForPython = isReadByPython(formatFor(options, target))
     const entry = path === target ? {} : { path }
     if (options.json)
       words.write(
@@ -310,9 +318,9 @@ export async function convert(
             : { event: 'plan', target, ...plan, quantized, skipped: left, warnings, readers },
         ),
       )
-    else if (plan !== undefined) await printLines(planLines(target, plan, result, isZt))
-    else if (to !== target) words.write([...lines(name, result, isZt), ''].join('\n'))
-    else await printLines(lines(path === target ? target : `${path} and its shards`, result, isZt))
+    else if (plan !== undefined) await printLines(planLines(target, plan, result, isForPython))
+    else if (to !== target) words.write([...lines(name, result, isForPython), ''].join('\n'))
+    else await printLines(lines(path === target ? target : `${path} and its shards`, result, isForPython))
   } catch (error) {
     progress.stop()
     if (!stop.signal.aborted) throw error
