@@ -2051,10 +2051,10 @@ export interface Comparison {
 	readonly maxRelative: number;
 	/**
 	 * With `norms`: `‖b - a‖ / ‖a‖`, over the elements that are finite on both sides: 0 if nothing differs, Infinity if `a` is zero. A complex
-	 * number counts as two.
+	 * number counts as two. Undefined if the squares of the numbers are beyond float64.
 	 */
 	readonly relativeChange?: number | undefined;
-	/** With `norms`: the cosine of the angle between both as vectors; undefined if one of them is zero. 1 if they are identical. */
+	/** With `norms`: the cosine of the angle between both as vectors; undefined if one of them is zero, or the squares are beyond float64. 1 if they are identical. */
 	readonly cosine?: number | undefined;
 }
 /** What to compare. */

@@ -2,7 +2,8 @@
 import { diff as diffOf, type FileDiff, open, type TensorChange, type TensorFile } from '../index.js'
 import { type Paint, painter } from './color.js'
 import { renaming } from './convert.js'
-import { checkPatterns, exitCodes, UsageError } from './failure.js'
+import { exitCodes, UsageError } from './failure.js'
+import { NameFilter } from './filter.js'
 import type { SourceOptions } from './format.js'
 import { jsonAttribute, jsonFloat, jsonText } from './json.js'
 import { showDtype, showShape } from './listing.js'
@@ -54,13 +55,13 @@ function showValues(values: Values, shape: readonly number[]): string {
   if ('components' in values) return showComponents(values.components)
   const { comparison } = values
   const { differing, elements, unmatchedNaN, maxAbsolute, maxRelative, firstDifference = 0 } = comparison
-  const { relativeChange = Number.NaN, cosine } = comparison
+  const { relativeChange, cosine } = comparison
   const whole = elements === shape.reduce((product, size) => product * size, 1)
   const parts = [
     `${showCount(differing)} of ${showCounted(elements, 'value')} differ`,
     `by at most ${showMeasured(maxAbsolute)} (relative ${showMeasured(maxRelative)})`,
   ]
-  parts.push(`‖Δ‖ / ‖before‖ ${showPercent(relativeChange)}`)
+  if (relativeChange !== undefined) parts.push(`‖Δ‖ / ‖before‖ ${showPercent(relativeChange)}`)
   if (cosine !== undefined) parts.push(`cosine ${showMeasured(cosine)}`)
   if (unmatchedNaN > 0) parts.push(`${showCount(unmatchedNaN)} NaN on one side`)
   parts.push(`first ${whole ? showShape(coordinates(firstDifference, shape)) : `stored value ${firstDifference}`}`)
@@ -136,12 +137,12 @@ function jsonAttributes(changed: FileDiff['attributes']): object {
 function jsonValues(values: Values | undefined): unknown {
   if (values === undefined) return null
   if ('components' in values) return values
-  const { maxAbsolute, maxRelative, relativeChange = Number.NaN, cosine, ...rest } = values.comparison
+  const { maxAbsolute, maxRelative, relativeChange, cosine, ...rest } = values.comparison
   return {
     ...rest,
     maxAbsolute: jsonFloat(maxAbsolute),
     maxRelative: jsonFloat(maxRelative),
-    relativeChange: jsonFloat(relativeChange),
+    relativeChange: relativeChange === undefined ? null : jsonFloat(relativeChange),
     cosine: cosine ?? null,
   }
 }
@@ -177,7 +178,7 @@ export async function diff(a: string, b: string, options: DiffOptions): Promise<
     for (const [at, file] of files.entries()) printWarnings(file.warnings, [a, b][at])
     const [left, right] = files as [TensorFile, TensorFile]
     const { filter, values, attributes } = options
-    if (filter !== undefined) checkPatterns(filter, [...left.keys(), ...right.keys()])
+    if (filter !== undefined) new NameFilter(filter).check([...left.keys(), ...right.keys()])
     const tolerance = { atol: distance('atol', options.atol), rtol: distance('rtol', options.rtol) }
     const progress = await followProgress(left.path ?? '', options)
     const renames = options.rename === undefined ? {} : { rename: renaming(options.rename) }

@@ -43,7 +43,7 @@ impl From<PairResult> for NativeComparison {
                 unmatched_nan: number(found.unmatched_nan),
                 max_absolute: found.max_absolute,
                 max_relative: found.max_relative,
-                relative_change: found.norms.map(|norms| norms.relative_change()),
+                relative_change: found.norms.and_then(|norms| norms.relative_change()),
                 cosine: found.norms.and_then(|norms| norms.cosine()),
                 error: None,
             },

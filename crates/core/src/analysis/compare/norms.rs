@@ -6,42 +6,73 @@ use crate::analysis::elements::{Elements, STEP, View, chunks_of};
 use crate::error::{Code, Error, Result};
 use crate::work::Watch;
 
+/// A sum of squares.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Squares {
+    sum: f64,
+    /// Whether all numbers are zero.
+    is_zero: bool,
+}
+
+impl Default for Squares {
+    fn default() -> Self {
+        Self { sum: 0.0, is_zero: true }
+    }
+}
+
+impl Squares {
+    fn add(&mut self, number: f64) {
+        self.sum += number * number;
+        self.is_zero &= number == 0.0;
+    }
+
+    fn join(self, next: Self) -> Self {
+        Self { sum: self.sum + next.sum, is_zero: self.is_zero && next.is_zero }
+    }
+
+    /// Returns the length; `None` if the squares are too large or too small for float64.
+    fn length(self) -> Option<f64> {
+        (self.is_zero || self.sum.is_normal()).then(|| self.sum.sqrt())
+    }
+}
+
 /// Sums over the pairs of elements of which both are finite. A complex number counts as two.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Norms {
-    a_squared: f64,
-    b_squared: f64,
-    difference_squared: f64,
+    a: Squares,
+    b: Squares,
+    difference: Squares,
     product: f64,
 }
 
 impl Norms {
     fn add(&mut self, a: f64, b: f64) {
         if a.is_finite() && b.is_finite() {
-            self.a_squared += a * a;
-            self.b_squared += b * b;
-            self.difference_squared += (a - b) * (a - b);
+            self.a.add(a);
+            self.b.add(b);
+            self.difference.add(a - b);
             self.product += a * b;
         }
     }
 
     fn join(self, next: Self) -> Self {
         Self {
-            a_squared: self.a_squared + next.a_squared,
-            b_squared: self.b_squared + next.b_squared,
-            difference_squared: self.difference_squared + next.difference_squared,
+            a: self.a.join(next.a),
+            b: self.b.join(next.b),
+            difference: self.difference.join(next.difference),
             product: self.product + next.product,
         }
     }
 
-    /// Returns `‖b - a‖ / ‖a‖`: infinite if only `a` is zero, and 0 if nothing differs.
-    pub fn relative_change(&self) -> f64 {
-        if self.difference_squared == 0.0 { 0.0 } else { (self.difference_squared / self.a_squared).sqrt() }
+    /// Returns `‖b - a‖ / ‖a‖`: infinite if only `a` is zero, and 0 if nothing differs. `None` if a square is beyond float64.
+    pub fn relative_change(&self) -> Option<f64> {
+        let (difference, before) = (self.difference.length()?, self.a.length()?);
+        Some(if difference == 0.0 { 0.0 } else { difference / before })
     }
 
-    /// Returns the cosine of the angle between both; `None` if one of them is zero.
+    /// Returns the cosine of the angle between both. `None` if one of them is zero, or a square is beyond float64.
     pub fn cosine(&self) -> Option<f64> {
-        let lengths = self.a_squared.sqrt() * self.b_squared.sqrt();
+        let lengths = self.a.length()? * self.b.length()?;
         (lengths > 0.0).then(|| (self.product / lengths).clamp(-1.0, 1.0))
     }
 }
@@ -86,14 +117,24 @@ mod tests {
     #[test]
     fn ratios_of_plain_zero_and_infinite_numbers() {
         let scaled = of(&[(3.0, 6.0), (4.0, 8.0)]);
-        assert_eq!((scaled.relative_change(), scaled.cosine()), (1.0, Some(1.0)));
+        assert_eq!((scaled.relative_change(), scaled.cosine()), (Some(1.0), Some(1.0)));
         let turned = of(&[(1.0, 0.0), (0.0, 1.0)]);
-        assert_eq!((turned.relative_change(), turned.cosine()), (2.0_f64.sqrt(), Some(0.0)));
+        assert_eq!((turned.relative_change(), turned.cosine()), (Some(2.0_f64.sqrt()), Some(0.0)));
         assert_eq!(of(&[(1.0, -2.0)]).cosine(), Some(-1.0));
         let from_zero = of(&[(0.0, 2.0)]);
-        assert_eq!((from_zero.relative_change(), from_zero.cosine()), (f64::INFINITY, None));
-        assert_eq!((of(&[]).relative_change(), of(&[]).cosine()), (0.0, None));
+        assert_eq!((from_zero.relative_change(), from_zero.cosine()), (Some(f64::INFINITY), None));
+        assert_eq!((of(&[]).relative_change(), of(&[]).cosine()), (Some(0.0), None));
         let left_out = of(&[(f64::NAN, 1.0), (1.0, f64::INFINITY), (2.0, 2.0)]);
-        assert_eq!((left_out.relative_change(), left_out.cosine()), (0.0, Some(1.0)));
+        assert_eq!((left_out.relative_change(), left_out.cosine()), (Some(0.0), Some(1.0)));
+    }
+
+    #[test]
+    fn squares_beyond_float64_give_no_ratio_instead_of_a_wrong_one() {
+        for (a, b) in [(1e200, 2e200), (1e-200, 2e-200), (f64::MAX, -f64::MAX)] {
+            let norms = of(&[(a, b)]);
+            assert_eq!((norms.relative_change(), norms.cosine()), (None, None), "{a} {b}");
+        }
+        // Small ones beside others do not matter.
+        assert_eq!(of(&[(1e-200, 2e-200), (1.0, 2.0)]).relative_change(), Some(1.0));
     }
 }
