@@ -110,9 +110,10 @@ export function rowJson({ tensor, stats, code }: Row): object {
   }
 }
 
-/** A cell of CSV (RFC 4180): with quotes if it needs them. */
+/** A cell of CSV (RFC 4180): with quotes if it needs them. A text that a spreadsheet would take for a formula begins with an apostrophe. */
 const csvCell = (value: unknown): string => {
-  const text = value === undefined ? '' : String(value)
+  const shown = typeof value === 'string' ? printable(value) : String(value ?? '')
+  const text = typeof value === 'string' && /^[=+\-@]/.test(shown) ? `'${shown}` : shown
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }
 

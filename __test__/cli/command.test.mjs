@@ -431,6 +431,19 @@ test('stats --csv prints a table with a header, in full precision', async (t) =>
   for (const flags of [['--json'], ['--bins', '2']]) t.is((await run(['stats', path, '--csv', ...flags])).code, 2)
 })
 
+test('stats --csv writes no formula and no control characters that a file names', async (t) => {
+  const names = ['=1+1', '+a', '-a', '@a', '\u001b[31m']
+  const one = ['F32', [1], Float32Array.of(-1)]
+  const path = write('formulas.safetensors', safetensors(Object.fromEntries(names.map((name) => [name, one]))))
+  const { stdout } = await run(['stats', path, '--csv'])
+  const cells = stdout
+    .split('\n')
+    .slice(1, -1)
+    .map((line) => line.split(','))
+  t.deepEqual(new Set(cells.map(([name]) => name)), new Set(["'=1+1", "'+a", "'-a", "'@a", '\\x1b[31m']))
+  for (const [, , , , , , , min] of cells) t.is(min, '-1')
+})
+
 test('ls --names prints only names, and --help lists every command in a group', async (t) => {
   t.is((await run(['ls', three, '--names'])).stdout, 'b\nh.0.a\nh.1.c\n')
   t.is((await run(['ls', three, '--names', '--filter', 'b'])).stdout, 'b\n')
