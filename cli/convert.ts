@@ -19,7 +19,8 @@ import { formatOf, hasTextAttributes, isSharded, list } from '../lib/values/form
 import { saysLeftOut, summary } from '../lib/values/summary.js'
 import { painter } from './color.js'
 import { parseDType } from './dtype.js'
-import { checkPatterns, errorCode, errorMessage, exitCodes, UsageError } from './failure.js'
+import { errorCode, errorMessage, exitCodes, UsageError } from './failure.js'
+import { NameFilter } from './filter.js'
 import type { RemoteCommandOptions, SourceOptions } from './format.js'
 import { jsonLine } from './json.js'
 import { showShape } from './listing.js'
@@ -185,7 +186,7 @@ export async function checkFilter(source: Source, options: ConvertCommandOptions
   if (options.filter === undefined) return
   const file = await open(source, { ...opening(options), signal: stop })
   try {
-    checkPatterns(options.filter, [...file.keys()])
+    new NameFilter(options.filter).check(file.keys())
   } finally {
     file.close()
   }

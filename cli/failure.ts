@@ -1,10 +1,8 @@
 // Prints errors: one line `ztensor: <message> (CODE)`, followed by hints, never a stack trace.
 
 import type { OptionHint, ZTensorError } from '../index.js'
-import { namesMatching } from '../lib/values/filter.js'
 import { FORMATS } from '../lib/values/format-table.js'
 import { list } from '../lib/values/formats.js'
-import { globMatcher } from '../lib/values/glob.js'
 import { painter } from './color.js'
 import { printable } from './text.js'
 
@@ -30,14 +28,6 @@ export class NothingMatches extends Error {
   constructor(globs: readonly string[]) {
     super(`--filter ${globs.map((glob) => `'${glob}'`).join(' ')} matches no tensor`)
   }
-}
-
-/** Throws for globs that match none of the names, since a typo would silently change the result. */
-export function checkPatterns(patterns: readonly string[], names: readonly string[]): void {
-  for (const pattern of patterns) {
-    if (!names.some(globMatcher(pattern.replace(/^!/, '')))) throw new NothingMatches([pattern])
-  }
-  if (!names.some(namesMatching(patterns))) throw new NothingMatches(patterns)
 }
 
 const hints: Readonly<Record<string, string>> = {

@@ -31,6 +31,13 @@ export class NameFilter {
     return isSelected
   }
 
+  /** Tests all names. Throws for globs that matched none. */
+  check(names: Iterable<string>): void {
+    for (const name of names) this.keep(name)
+    const error = this.error()
+    if (error !== undefined) throw error
+  }
+
   /** The error for globs that matched no tensor, and for globs that together selected none: a typo would change the result in silence. */
   error(): NothingMatches | undefined {
     if (this.#globs === undefined) return undefined

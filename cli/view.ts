@@ -3,7 +3,8 @@ import { spawn } from 'node:child_process'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { open, report, type TensorFile } from '../index.js'
-import { checkPatterns, exitCodes, UsageError } from './failure.js'
+import { exitCodes, UsageError } from './failure.js'
+import { NameFilter } from './filter.js'
 import type { SourceOptions } from './format.js'
 import { openRegular, writeFile } from './output-file.js'
 import { followProgress, type ProgressOptions } from './progress.js'
@@ -91,11 +92,7 @@ export async function withReportFiles(
       const { format: _, ...others } = openOptions(opening)
       files.push(await open(await sourceOf(against), { ...others, signal: stop.signal }))
     }
-    if (filter !== undefined)
-      checkPatterns(
-        filter,
-        files.flatMap((file) => [...file.keys()]),
-      )
+    if (filter !== undefined) new NameFilter(filter).check(files.flatMap((file) => [...file.keys()]))
     const names = files.length > 1 ? [path, against] : []
     for (const [at, file] of files.entries()) printWarnings(file.warnings, names[at])
     await work(files[0] as TensorFile, files[1], stop.signal)
