@@ -201,7 +201,12 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     const matches = tensorFilter(filter)
     checkFilter(filter, this)
     const ordinals = matches === undefined ? everything(this.size) : this.#where(matches)
-    return summarize(this, this.#index(), ordinals, () => this[OUTLINE]({ items: 0, units: TEXT }).attributes)
+    return summarize(this, this.#index(), ordinals, () => TensorFile.beginnings(this))
+  }
+
+  /** @internal The beginnings of the attributes that `summary` reads. */
+  static beginnings(file: TensorFile): Attributes {
+    return file[OUTLINE]({ items: 0, units: TEXT }).attributes
   }
 
   /** Problems of the file that do not prevent reading it. */

@@ -99,7 +99,13 @@ function modelOf(info: ModelInfo, attributes: Attributes, has: (name: string) =>
   }
 }
 
-/** Summarizes the tensors of a file with these ordinals. `attributes` returns the file's, of which lists may have holes. */
+/** What the metadata of a file says of its model; undefined in formats that describe no models. `attributes` returns it; lists may have holes. */
+export function modelSummary(file: TensorFile, attributes: () => Attributes): ModelSummary | undefined {
+  const info = modelInfo(file.format)
+  return info === undefined ? undefined : modelOf(info, attributes(), (name) => file.has(name))
+}
+
+/** Summarizes the tensors of a file with these ordinals. For `attributes` see `modelSummary`. */
 export function summarize(
   file: TensorFile,
   catalog: Catalog,
@@ -116,7 +122,6 @@ export function summarize(
       const share = parameters === 0 ? 0 : total.parameters / parameters
       return [type, { ...total, share, bitsPerWeight: bitsPerWeight(total.byteLength, total.parameters) }]
     })
-  const info = modelInfo(format)
   return {
     path,
     format,
@@ -128,6 +133,6 @@ export function summarize(
     parameters,
     bitsPerWeight: bitsPerWeight(sum('byteLength'), parameters),
     storageTypes: Object.fromEntries(types),
-    model: info === undefined ? undefined : modelOf(info, attributes(), (name) => file.has(name)),
+    model: modelSummary(file, attributes),
   }
 }

@@ -5,6 +5,7 @@ import { isMap, isUint8Array } from '../native/realm.js'
 import { inTurns } from '../read/batches.js'
 import { withinCall } from '../read/calls.js'
 import { TensorFile } from '../read/file.js'
+import { modelSummary } from '../read/summary.js'
 import type { Attributes } from '../values/attributes.js'
 import { OUTLINE } from '../values/outline.js'
 import type { AttributeRow, Column, FileFacts, PartColumns, ReportData, TensorColumns } from './data.js'
@@ -92,7 +93,7 @@ function facts(
   chosen: Uint32Array,
   { filter, title }: Pick<ReportOptions, 'filter' | 'title'>,
 ): FileFacts {
-  const { model } = file.summary()
+  const model = modelSummary(file, () => TensorFile.beginnings(file))
   const { attributes, keys } = file[OUTLINE]({ keys: MAX_ATTRIBUTES, items: MAX_ITEMS, units: MAX_TEXT + 1 })
   const names = filter === undefined ? undefined : new Set(namesOf(file, chosen))
   const warnings = file.warnings.filter(({ tensor }) => tensor === undefined || (names?.has(tensor) ?? true))
