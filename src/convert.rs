@@ -127,7 +127,7 @@ impl NativeConversion {
         Arc::make_mut(&mut locked(&self.inner).conversion.selection).add(&ordinals, names);
     }
 
-    /// Takes all tensors of a checkpoint of the Hugging Face hub as GGUF has them. `location` is the path or the URL of the weights or of
+    /// Selects all tensors of a checkpoint of the Hugging Face hub as GGUF has them. `location` is the path or the URL of the weights or of
     /// their folder; with `remote` it is a URL. Null if no `config.json` is next to them, or if it is that of something else and not `is_sure`.
     /// `set`: metadata that takes precedence over that of the checkpoint. `follow_links`: the files next to the weights may be links out of
     /// their folder.

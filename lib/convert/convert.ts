@@ -241,7 +241,7 @@ export async function withAttributes<T>(
   }
 }
 
-/** Begins the target of what was taken. `begin` hands over the attributes that are not options of the writer, and the tensors. */
+/** Begins the target of a conversion. `begin` hands over the attributes that are not options of the writer, and the tensors. */
 async function beginConversion(
   file: TensorFile,
   conversion: Conversion,
@@ -263,7 +263,7 @@ async function beginConversion(
   return { work, begin, skipped }
 }
 
-/** Writes the tensors that were taken; with `part`, only some of them, as one file of a set. */
+/** Writes the tensors that were selected; with `part`, only some of them, as one file of a set. */
 export async function writeConversion(
   file: TensorFile,
   conversion: Conversion,

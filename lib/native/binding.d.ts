@@ -92,7 +92,7 @@ export declare class NativeConversion {
   /** Adds tensors; `names`: their new names, or none to keep their own names. */
   select(ordinals: Uint32Array, names: Array<string>): void
   /**
-   * Takes all tensors of a checkpoint of the Hugging Face hub as GGUF has them. `location` is the path or the URL of the weights or of
+   * Selects all tensors of a checkpoint of the Hugging Face hub as GGUF has them. `location` is the path or the URL of the weights or of
    * their folder; with `remote` it is a URL. Null if no `config.json` is next to them, or if it is that of something else and not `is_sure`.
    * `set`: metadata that takes precedence over that of the checkpoint. `follow_links`: the files next to the weights may be links out of
    * their folder.
@@ -901,7 +901,7 @@ export interface PlanRequest {
 
 export declare function planSlice(shape: readonly number[], ranges: Array<number>, bits: number): SlicePlan
 
-/** The selection types. */
+/** The types that were chosen. */
 export interface Quantized {
   /** The attributes that state a mixture. */
   stated: Array<StatedAttribute>

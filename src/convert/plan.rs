@@ -91,7 +91,7 @@ pub struct ConversionPlan {
     pub stated_type: Option<StatedAttribute>,
 }
 
-/// The selection types.
+/// The types that were chosen.
 #[napi(object, object_from_js = false)]
 pub struct Quantized {
     /// The attributes that state a mixture.

@@ -21,7 +21,7 @@ use super::importance::Importance;
 use super::mixture;
 use super::model::{FILE_TYPE, QUANTIZATION};
 
-/// The selection types.
+/// The types that were chosen.
 pub struct Quantized {
     /// The attributes that state a mixture: texts, and numbers of 32 bits without a sign.
     pub stated: Vec<(&'static str, Value)>,
