@@ -16,7 +16,7 @@ import { comparePaddle } from './paddle.mjs'
 import { comparePytorch } from './pytorch.mjs'
 import { compareKernels, compareQuantize } from './quantize.mjs'
 import { compareQuantized } from './quantized.mjs'
-import { compareRuns } from './runs.mjs'
+import { compareDemo, compareRuns } from './runs.mjs'
 import { compareAzurite, compareFakeGcs, compareNginx, compareVersitygw } from './servers.mjs'
 import { compareStore } from './stores.mjs'
 import { compareTensorFlow } from './tensorflow.mjs'
@@ -26,6 +26,7 @@ export const imports = [
   { name: 'gguf 0.19.0', of: 'quantized tensors of gguf and the profiles', compare: compareQuantized },
   { name: 'gguf 0.19.0', of: 'types and files of gguf', compare: compareGguf },
   { name: 'node-llama-cpp 3.21.1', of: 'kinds of weights quantized', compare: compareQuantize },
+  { name: 'node-llama-cpp 3.21.1', of: 'models of the demo that decode a token', compare: compareDemo },
   { name: 'node-llama-cpp 3.21.1', of: 'kinds of many weights quantized', heavy: true, compare: compareKernels },
   { name: 'numpy 2.4.6', of: 'files of numpy and scipy', compare: compareNumpy },
   { name: 'numpy 2.4.6', of: 'files of ours that numpy reads', compare: readOurs },

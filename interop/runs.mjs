@@ -49,18 +49,22 @@ function runAll(python, libraries, paths) {
 
 /** Returns [{ what, error }] for every checkpoint and kind. The error is undefined if llama.cpp decodes a token, or cannot load the reference either. */
 export async function compareRuns(context) {
-  if (process.platform !== 'linux' || process.arch !== 'x64') throw new NotRun('the library is built for Linux on x64')
   const { build, python } = context
-  const libraries = join(await npmPackage(build, PACKAGE, '3.21.1'), 'bins/linux-x64')
+  const libraries = await librariesIn(build)
   const { folder } = await makeCheckpoints(context)
-  return [
-    ...(await compareFolder(folder, { libraries, python, target: join(build, 'runs') })),
-    ...(await compareDemo({ libraries, python, target: join(build, 'runs-demo') })),
-  ]
+  return compareFolder(folder, { libraries, python, target: join(build, 'runs') })
 }
 
-/** The model of `ztensor demo`, as it is and quantized. */
-async function compareDemo({ libraries, python, target }) {
+/** The folder of llama.cpp's library. */
+async function librariesIn(build) {
+  if (process.platform !== 'linux' || process.arch !== 'x64') throw new NotRun('the library is built for Linux on x64')
+  return join(await npmPackage(build, PACKAGE, '3.21.1'), 'bins/linux-x64')
+}
+
+/** Like `compareRuns`, for the model of `ztensor demo`, as it is and quantized. */
+export async function compareDemo({ build, python }) {
+  const libraries = await librariesIn(build)
+  const target = join(build, 'runs-demo')
   rmSync(target, { recursive: true, force: true })
   mkdirSync(target, { recursive: true })
   const { status, output } = await capture(process.execPath, [join(root, 'dist/cli.js'), 'demo', target])
