@@ -7,8 +7,7 @@ import { InspectOptions, inspect } from 'node:util';
 
 /** The error codes. The guide on errors (docs/guide/errors.md) explains each of them. */
 export type ErrorCode = "ZT_TRUNCATED" | "ZT_BAD_MAGIC" | "ZT_BAD_INDEX" | "ZT_INCOMPLETE" | "ZT_OUT_OF_BOUNDS" | "ZT_BAD_SHAPE" | "ZT_BAD_DTYPE" | "ZT_BAD_LAYOUT" | "ZT_BAD_SPARSE" | "ZT_BAD_DIGEST" | "ZT_DIGEST_MISMATCH" | "ZT_DECODE" | "ZT_UNSUPPORTED_VERSION" | "ZT_UNSUPPORTED_ENCODING" | "ZT_LIMIT" | "ZT_NOT_FOUND" | "ZT_EXISTS" | "ZT_CLOSED" | "ZT_MAPPING_LOST" | "ZT_NOT_LOCAL" | "ZT_IO" | "ZT_NOT_CANONICAL" | "ZT_INVALID_ARG" | "ZT_INTERNAL";
-/** The part of an error's message that says which option changes the outcome. */
-export interface OptionHint {
+interface OptionHint {
 	/** The option, as in `error.option`. */
 	readonly option: string;
 	/** The part of the message, as it stands there. The rest of the message makes sense without it. */
@@ -80,19 +79,19 @@ export interface JobOptions {
 	/** Cancels the work: the call rejects with `signal.reason`. */
 	signal?: AbortSignal | undefined;
 }
-/** A value of a file's or a tensor's attributes. Integers beyond 2^53 - 1 are bigints. */
+/** A value of a file's metadata or a tensor's attributes. Integers beyond 2^53 - 1 are bigints. */
 export type AttributeValue = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValue[] | AttributeObject | Map<AttributeValue, AttributeValue>;
 interface AttributeObject {
 	readonly [key: string]: AttributeValue;
 }
-/** Attributes: an object without a prototype, or a Map if any key is not a string. Distinguish them with `instanceof Map`. */
+/** Attributes of a tensor: an object without a prototype, or a Map if any key is not a string. Distinguish them with `instanceof Map`. */
 export type Attributes = AttributeObject | Map<AttributeValue, AttributeValue>;
 type AttributeValueInput = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValueInput[] | AttributeInput;
-/** Attributes to write: an object, or a Map with keys of any type. */
+/** Metadata or attributes to write: an object, or a Map with keys of any type. */
 export type AttributeInput = {
 	readonly [key: string]: AttributeValueInput;
 } | ReadonlyMap<AttributeValueInput, AttributeValueInput>;
-/** Attributes to change: an undefined value removes the attribute, any other value sets it. All other attributes stay. */
+/** Metadata or attributes to change: an undefined value removes its key, any other value sets it. All other keys stay. */
 export type AttributeChanges = {
 	readonly [key: string]: AttributeValueInput | undefined;
 } | ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>;
@@ -229,8 +228,7 @@ export interface CloseMessage extends Message {
 	/** Number of calls that were stopped. 0 after a drain. */
 	readonly stopped: number;
 }
-/** Why data is a copy instead of an alias of the file. */
-export type CopyReason = 
+type CopyReason = 
 /** It is stored compressed. */
 "encoded"
 /** Its offset is not a multiple of its element size. */
@@ -260,8 +258,7 @@ export interface FilePart {
 	readonly byteLength: number;
 }
 type Entries<T> = ReturnType<ReadonlyMap<T, unknown>["keys"]>;
-/** A limit on the size of a converted tensor. */
-export interface ToDenseOptions {
+interface ToDenseOptions {
 	/** Maximum size in bytes of the dense elements, or of the row pointers: 1 GiB by default. */
 	maxBytes?: number | undefined;
 }
@@ -345,8 +342,7 @@ export declare class CooTensor<D extends DType = DType> {
 	 */
 	toFloat32(): CooTensor<"float32">;
 }
-/** How to return widened elements. */
-export interface WidenOptions {
+interface WidenOptions {
 	/** A Float32Array to fill, with one float for each element. */
 	into?: Float32Array | undefined;
 }
@@ -405,8 +401,7 @@ export declare class LoadedObject {
 }
 /** A loaded tensor of any layout: dense, sparse, or the components of another layout. */
 export type Loaded = AnyLoadedTensor | CsrTensor | CooTensor | LoadedObject;
-/** Integer dtypes. */
-export type IntegerDType = "int8" | "int16" | "int32" | "int64" | "uint8" | "uint16" | "uint32" | "uint64";
+type IntegerDType = "int8" | "int16" | "int32" | "int64" | "uint8" | "uint16" | "uint32" | "uint64";
 /** The types of `as`. */
 export type LoadDType = "float32" | IntegerDType;
 /**
@@ -417,8 +412,7 @@ export type LoadDType = "float32" | IntegerDType;
 export type Placement = "column" | "row" | "replicate" | {
 	readonly dim: number;
 };
-/** The rank, and how tensors are divided. */
-export interface PlanOptions {
+interface PlanOptions {
 	/** From 0 to `worldSize - 1`. */
 	readonly rank: number;
 	readonly worldSize: number;
@@ -513,8 +507,7 @@ export interface ModelSummary {
 	readonly tiedEmbeddings?: boolean | undefined;
 	readonly license?: string | undefined;
 }
-/** The tensors of one storage type. */
-export interface StorageTypeSummary {
+interface StorageTypeSummary {
 	/** Number of tensors. */
 	readonly tensors: number;
 	/** Number of elements. */
@@ -600,15 +593,13 @@ export declare class Component {
 }
 type Indices = readonly number[] | IndexNumbers | BigInt64Array | BigUint64Array;
 type IndexNumbers = Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array | Float64Array;
-/** The JavaScript type of one element: bigint for int64 and uint64, boolean for bool, `[real, imaginary]` for complex, otherwise number. */
-export type ElementOf<D extends DType = DType> = D extends "int64" | "uint64" ? bigint : D extends "bool" ? boolean : D extends "complex64" | "complex128" ? readonly [
+type ElementOf<D extends DType = DType> = D extends "int64" | "uint64" ? bigint : D extends "bool" ? boolean : D extends "complex64" | "complex128" ? readonly [
 	real: number,
 	imaginary: number
 ] : number;
 /** Nested arrays, one level for each dimension; a single element for a scalar. */
 export type Nested<E> = E | readonly Nested<E>[];
-/** How to read a tensor as a stream. */
-export interface ReadStreamOptions {
+interface ReadStreamOptions {
 	/** Size of a chunk and of the read-ahead buffer in bytes: 1 MiB by default. */
 	highWaterMark?: number | undefined;
 	/** Destroys the stream, with `signal.reason`. */
@@ -740,8 +731,7 @@ export interface LoadOptions {
 	transferable?: boolean | undefined;
 	signal?: AbortSignal | undefined;
 }
-/** How to load elements by their indices. */
-export interface TakeOptions {
+interface TakeOptions {
 	/** The dimension that the indices are for: 0 by default. Negative numbers count from the last. */
 	axis?: number | undefined;
 	/** The type of the result, as for `load`. */
@@ -1026,8 +1016,7 @@ interface TensorSelection {
 	/** A glob, a list of globs, or a function, in place of `names`. A glob that begins with `!` excludes what it matches. */
 	filter?: Filter<AnyTensor> | undefined;
 }
-/** Which tensors to load, and how. */
-export interface LoadFileOptions extends TensorSelection, JobOptions {
+interface LoadFileOptions extends TensorSelection, JobOptions {
 	/**
 	 * `'float32'` widens the elements of dense tensors to float32, and dequantizes. An integer dtype converts the dense tensors of integers;
 	 * an element that does not fit is an error, which names its index. Tensors that have no such form (complex and 6-bit types, other
@@ -1043,17 +1032,15 @@ export interface LoadFileOptions extends TensorSelection, JobOptions {
 }
 interface EvictOptions extends TensorSelection {
 }
-/** How to close a file. */
-export interface CloseOptions {
+interface CloseOptions {
 	/** Let running calls end first. */
 	readonly drain?: boolean | undefined;
 	/** Stops waiting: the rest is stopped, as by `close()`. Only with `drain`. */
 	readonly signal?: AbortSignal | undefined;
 }
-/** How to prefetch. */
-export interface PrefetchOptions extends TensorSelection, JobOptions {
+interface PrefetchOptions extends TensorSelection, JobOptions {
 	/** Bytes to read concurrently: 64 MiB by default. */
-	maxBytes?: number | undefined;
+	concurrentBytes?: number | undefined;
 }
 /** An open file: its tensors by name, in the order of its index. */
 export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
@@ -1071,15 +1058,16 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	/** Number of tensors. */
 	readonly size: number;
 	private constructor();
-	/** The file's metadata. */
-	get attributes(): Attributes;
 	/**
-	 * The attributes whose keys and values are strings, as an object without a prototype. In formats such as safetensors these are all
-	 * attributes.
+	 * The metadata of the file, an object without a prototype: the strings of safetensors, the key-value pairs of GGUF, the attributes of
+	 * the root of zTensor, and so on. Keys that are not strings are listed by their text, such as `7`, and bytes as `h'0aff'`. It is decoded
+	 * at the first access.
 	 *
 	 * @example file.metadata.license
+	 *
+	 * @throws ZTensorError ZT_CLOSED
 	 */
-	get metadata(): Readonly<Record<string, string>>;
+	get metadata(): AttributeObject;
 	/**
 	 * Returns the file in numbers, from its index and metadata: parameters, bits per weight, storage types, and what the metadata says of a
 	 * model. It reads no tensors. `filter` selects the tensors to count, all by default.
@@ -1216,7 +1204,7 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	 * native code that still reads a view, such as a compression or a write: it would read zeros. A second call has no effect.
 	 *
 	 * With `{ drain: true }` it lets running calls end first, like `close()` of an HTTP server. New calls and new views fail with
-	 * ZT_CLOSED immediately; names, shapes and attributes can be read until the end. The promise resolves when no call is left and the file
+	 * ZT_CLOSED immediately; names, shapes and metadata can be read until the end. The promise resolves when no call is left and the file
 	 * is unmapped. A stream of `createReadStream()` is a running call until it ends or is destroyed. `close()` during a drain stops the
 	 * rest, and so does an abort of `signal`.
 	 *
@@ -1333,8 +1321,7 @@ export interface RemoteOptions {
  * in asynchronous calls, a `ByteSource`.
  */
 export type Source = string | URL | readonly (string | URL)[] | Uint8Array | ArrayBuffer | SharedFile | ByteSource;
-/** Returns the path of a shard by its name; undefined for the default path, next to the index. */
-export type ShardResolver = (name: string) => string | URL | undefined | Promise<string | URL | undefined>;
+type ShardResolver = (name: string) => string | URL | undefined | Promise<string | URL | undefined>;
 /** How to open a file. The limits bound the work that a hostile file can cause. */
 export interface OpenOptions {
 	/** The format; detected from the file's bytes by default. */
@@ -1416,8 +1403,7 @@ export declare function open(source: Source, options?: OpenOptions & JobOptions)
  * signal's reason
  */
 export declare function verify(source: Source | TensorFile, options?: Omit<OpenOptions, "verify"> & VerifyOptions): Promise<VerifyResult>;
-/** How to open a file, and which tensors of it to load. */
-export interface LoadWholeOptions extends OpenOptions, JobOptions {
+interface LoadWholeOptions extends OpenOptions, JobOptions {
 	/** The tensors to load; all of them by default. */
 	names?: Iterable<string> | undefined;
 	/** Whether each array can be transferred to another thread, as for `Tensor.load`. Each then has its own ArrayBuffer. */
@@ -1469,10 +1455,9 @@ export interface CreateOptions {
 		readonly minSavings?: number | undefined;
 		readonly frameSize?: number | undefined;
 	} | false | undefined;
-	/** The file attributes. safetensors only supports strings; BTF and zTensor 0.1 have no attributes. In GGUF they are its metadata. */
-	attributes?: AttributeInput | undefined;
 	/**
-	 * Single attributes to set in addition to `attributes`, or to those of the source of a conversion. An undefined value removes one.
+	 * The metadata of the file; in zTensor these are the attributes of its root. safetensors only supports strings; BTF, NumPy and zTensor
+	 * 0.1 have no metadata. A conversion sets it in addition to the metadata of the source, of which an undefined value removes a key.
 	 *
 	 * GGUF stores the type of each value. A value can state it: `{ type: 'uint32', value: 4096 }`, or `{ type: 'float32', value: [0, 1] }`
 	 * for a list. Otherwise numbers under the keys of the specification have the types that llama.cpp expects, and other numbers are int32
@@ -1715,15 +1700,15 @@ export declare class TensorEditor extends TensorWriter {
 	 */
 	remove(name: string): Promise<void>;
 	/**
-	 * Sets attributes of the file. An undefined value removes the attribute. All other attributes stay.
+	 * Sets metadata of the file. An undefined value removes its key. All other metadata stays.
 	 *
-	 * @example await editor.setAttributes({ license: 'apache-2.0', draft: undefined })
+	 * @example await editor.setMetadata({ license: 'apache-2.0', draft: undefined })
 	 *
 	 * @throws ZTensorError ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG for a value that the format does not support
 	 */
-	setAttributes(attributes: AttributeChanges): Promise<void>;
+	setMetadata(metadata: AttributeChanges): Promise<void>;
 	/**
-	 * Sets attributes of an existing tensor. An undefined value removes the attribute. All other attributes stay.
+	 * Sets attributes of an existing tensor. An undefined value removes its attribute. All other attributes stay.
 	 *
 	 * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED; RangeError ZT_INVALID_ARG for tensors that this edit added
 	 */
@@ -1745,8 +1730,7 @@ export declare class TensorEditor extends TensorWriter {
  * file; TypeError and RangeError ZT_INVALID_ARG
  */
 export declare function append(path: string | URL, options?: AppendOptions): Promise<TensorEditor>;
-/** The result of `compact`. */
-export interface CompactResult {
+interface CompactResult {
 	/** New size of the file in bytes. */
 	readonly byteLength: number;
 	/** Bytes by which the file has shrunk. */
@@ -1764,13 +1748,8 @@ export interface CompactResult {
  * ZT_INVALID_ARG; the signal's reason
  */
 export declare function compact(path: string | URL, options?: JobOptions & IndexLimits): Promise<CompactResult>;
-/** All floating-point dtypes including bfloat16, all signed integers, or all unsigned integers. */
-export type DTypeGroup = "float*" | "int*" | "uint*";
-/**
- * Casts the tensors that match `name` and `dtype`; each matches everything if it is absent. With a name and without a dtype, floats are
- * only cast to floats, and integers to integers.
- */
-export interface CastRule {
+type DTypeGroup = "float*" | "int*" | "uint*";
+interface CastRule {
 	/** A glob for names of the source: `*` matches any characters, `?` a single character. */
 	readonly name?: string | undefined;
 	readonly dtype?: DType | DTypeGroup | undefined;
@@ -1790,20 +1769,18 @@ export type CastRules = {
 export type Renaming = {
 	readonly [from: string]: string;
 } | ((name: string) => string);
-/** A type of a rule of `quantize`. */
-export type QuantizedType = BlockType | "f32" | "f16" | "bf16";
-/** How to convert a file. Its attributes and generator are copied unless you set others. */
-export interface ConvertOptions extends Omit<CreateOptions, "attributes">, JobOptions {
+type QuantizedType = BlockType | "f32" | "f16" | "bf16";
+/** How to convert a file. Its metadata and generator are copied, and `metadata` changes what it names. */
+export interface ConvertOptions extends CreateOptions, JobOptions {
+	/** `false` copies nothing of the source's metadata: the file has only what `metadata` sets. */
+	copyMetadata?: boolean | undefined;
+	/** `false` copies no attributes of tensors, except parameters of quantized layouts. */
+	copyAttributes?: boolean | undefined;
 	/**
-	 * The file attributes to write instead of the source's. `false` writes no attributes at all, neither of the file nor of tensors;
-	 * parameters of quantized layouts stay.
+	 * Fail if the target cannot store metadata of the source or attributes of its tensors. By default they are left out and listed in
+	 * `skipped`. Where the target stores only text (safetensors), other plain values become JSON text.
 	 */
-	attributes?: AttributeInput | false | undefined;
-	/**
-	 * Fail if the target cannot store attributes of the source. By default they are left out and listed in `skipped`. Where the target
-	 * stores only text (safetensors), other plain values become JSON text.
-	 */
-	strictAttributes?: boolean | undefined;
+	strictMetadata?: boolean | undefined;
 	/**
 	 * Stores the elements of quantized tensors (GGUF block types, TFLite, `zt.quant_group/1`, `zt.mx/1`) as a dense tensor of this dtype.
 	 * Each element is computed as float32 and rounded once, to nearest, ties to even. An error if no tensor is quantized.
@@ -1884,7 +1861,7 @@ export interface ConvertResult {
 	 */
 	readonly path?: string | undefined;
 	/**
-	 * What was left out, with the reasons: attributes that the target cannot store, and with `skip` the tensors that it cannot represent.
+	 * What was left out, with the reasons: metadata and attributes that the target cannot store, and with `skip` the tensors that it cannot represent.
 	 * The errors of tensors and their attributes have the property `tensor`.
 	 */
 	readonly skipped: readonly ZTensorError[];
@@ -1905,12 +1882,11 @@ export interface ConvertResult {
 	};
 	/** The warnings of the source, as in `file.warnings`. */
 	readonly warnings: readonly Warning[];
-	/** The programs that can read the new file. Python only reads zTensor 1.0 if all file attributes are text. */
+	/** The programs that can read the new file. Python only reads zTensor 1.0 if all metadata is text. */
 	readonly readers: readonly string[];
 	/** With `dryRun`, what would be written. */
 	readonly plan?: ConvertPlan | undefined;
 }
-/** A tensor that would be written. */
 interface PlannedTensor$1 {
 	readonly name: string;
 	/** The dtype of a dense or sparse tensor, the block type of ggml (`q4_k`), or the name of any other layout. */
@@ -1993,11 +1969,7 @@ export interface EditMetadataResult {
 	 */
 	readonly method: "unchanged" | "in-place" | "inserted" | "cloned" | "copied";
 }
-/**
- * A tensor to write: a typed array, an object with dtype, shape and data (such as a `TensorSlice`), a sparse tensor, the components of any
- * layout, a tensor of an open file, or a result of `file.load()` or `loadFile()`.
- */
-export type AnyInput = TypedArray | TensorInput | CsrInput | CooInput | ObjectInput | AnyTensor | Loaded;
+type AnyInput = TypedArray | TensorInput | CsrInput | CooInput | ObjectInput | AnyTensor | Loaded;
 /** Tensors by name: an object, a Map, or any iterable of pairs. */
 export type Tensors = Readonly<Record<string, AnyInput>> | Iterable<readonly [
 	name: string,
@@ -2063,8 +2035,11 @@ export interface DiffOptions extends CompareOptions {
 	filter?: Filter<AnyTensor> | undefined;
 	/** Compare only values: ignore differences of dtypes and layouts. */
 	values?: boolean | undefined;
-	/** Also compare attributes of the files and of the tensors. */
-	attributes?: boolean | undefined;
+	/**
+	 * Also compare the attributes of tensors, and count metadata that differs: `same` is false then. Otherwise it is only listed, because
+	 * formats store different metadata of the same tensors.
+	 */
+	metadata?: boolean | undefined;
 	/**
 	 * New names of the first file's tensors, under which the second file has them: a function, or an object of names and patterns, as in
 	 * `convert`. Two tensors with the same new name are an error.
@@ -2107,11 +2082,12 @@ export interface TensorChange {
 	} | undefined;
 	/** The roles of additional components whose bytes differ, or that only one side has. */
 	readonly components: readonly string[];
+	/** The attributes that differ, if the option `metadata` is set. */
 	readonly attributes: readonly ChangedAttribute[];
 }
 /** The differences between two files. */
 export interface FileDiff {
-	/** Whether there are no differences. */
+	/** Whether there are no differences of tensors, and with the option `metadata` none of metadata. */
 	readonly same: boolean;
 	/** The tensors that only the second file has. */
 	readonly added: readonly DiffTensor[];
@@ -2121,266 +2097,8 @@ export interface FileDiff {
 	readonly changed: readonly TensorChange[];
 	/** Number of tensors that both files have and that are equal. */
 	readonly unchanged: number;
-	/** The file attributes that differ, if `attributes` is set. */
-	readonly attributes: readonly ChangedAttribute[];
-}
-/** What a report shows. */
-export interface ReportOptions extends JobOptions {
-	/** The file to compare with, such as the base of a fine-tune. */
-	against?: Source | TensorFile | undefined;
-	/**
-	 * Whether to read the values of all tensors for statistics. By default only for local files, since it would download all of a remote
-	 * file.
-	 */
-	statistics?: boolean | undefined;
-	/** Selects the tensors to show, all by default: a glob, a list of globs (`!` excludes), or a function. */
-	filter?: Filter<AnyTensor> | undefined;
-	/** The title of the page: by default the name of the file. */
-	title?: string | undefined;
-}
-/** How to serve a report. Statistics are computed on demand; `statistics: true` computes all of them first. */
-export interface ServeReportOptions extends ReportOptions {
-	/** The port: by default 0, any free port. */
-	port?: number | undefined;
-	/** The address to listen on: 127.0.0.1 by default. On any other address, everyone who has the URL can read the file. */
-	host?: string | undefined;
-}
-/** A running report server. */
-export interface ReportServer {
-	/** The URL of the report, including the access token. */
-	readonly url: string;
-	readonly port: number;
-	/** Stops the server and closes the files that it opened. */
-	close(): Promise<void>;
-	[Symbol.asyncDispose](): Promise<void>;
-}
-declare const TASK_VERSION = 1;
-type TaskKind = "convert" | "verify" | "stats";
-/** The source of a job, with the options to open it. */
-export interface TaskSource {
-	/** The absolute path or the URL of the file, index or folder, or a list of them. */
-	readonly path: string | readonly string[];
-	/** A digest of the source when the job was planned: of its lengths, its index and, with `checkModified`, its modification times. */
-	readonly identity: string;
-	/** Whether a changed modification time means a changed source. */
-	readonly checkModified: boolean;
-	readonly format?: Format;
-	readonly maxIndexBytes?: number;
-	readonly maxDecodedBytes?: number;
-	readonly maxRank?: number;
-	readonly maxAttributeValues?: number;
-}
-/** One part of a job. It is self-contained: any machine that can access the source and the target can run it. */
-export interface Task {
-	/** The version of this JSON. */
-	readonly ztensor: typeof TASK_VERSION;
-	readonly kind: TaskKind;
-	/** The id of the job. */
-	readonly job: string;
-	/** The index of the task in `job.tasks`. */
-	readonly task: number;
-	/** Number of tasks of the job. */
-	readonly count: number;
-	readonly source: TaskSource;
-	/** Its tensors: half-open ranges of their ordinals in the source, in ascending order. */
-	readonly ordinals: readonly (readonly [
-		from: number,
-		end: number
-	])[];
-	/** Approximate number of bytes that it processes. */
-	readonly byteLength: number;
-	/** A digest of all other fields, including the job's id. A modified task is rejected. */
-	readonly digest: string;
-}
-/** Work that is divided into tasks, as plain JSON that can be stored and sent. */
-export interface Job<T extends Task = Task> {
-	/** The version of this JSON. */
-	readonly ztensor: typeof TASK_VERSION;
-	readonly kind: T["kind"];
-	/** A digest of the whole job. */
-	readonly id: string;
-	readonly source: TaskSource;
-	readonly tasks: readonly T[];
-	/** The warnings of the source when the job was planned, as in `file.warnings`. */
-	readonly warnings: readonly Warning[];
-}
-/** The result of a task, as plain JSON. */
-export interface TaskResult {
-	/** The version of this JSON. */
-	readonly ztensor: typeof TASK_VERSION;
-	readonly kind: TaskKind;
-	readonly job: string;
-	readonly task: number;
-}
-/** An error as JSON. */
-export interface TaskError {
-	readonly code: string;
-	readonly message: string;
-	readonly tensor?: string;
-	readonly component?: string;
-	readonly offset?: number;
-	readonly rule?: string;
-}
-type MetadataPairs = readonly (readonly [
-	key: string,
-	value?: AttributeValueInput
-])[];
-type ConvertTaskOptions = Pick<ConvertOptions, "format" | "version" | "canonical" | "digest" | "compression" | "alignment" | "attributes" | "cast" | "dtype" | "dequantize" | "strictAttributes" | "skip" | "checkpoint" | "quantize" | "imatrix" | "requantize"> & {
-	readonly metadata?: MetadataPairs | undefined;
-	/** The path of the importance matrix that the files record. `imatrix` is absolute. */
-	readonly imatrixName?: string | undefined;
-};
-/** One output file of a conversion. */
-export interface ConvertTask extends Task {
-	readonly kind: "convert";
-	/** The absolute path of the target, or its URL in an object store. The shards are named after it. */
-	readonly target: string;
-	readonly options: ConvertTaskOptions;
-	/** New names of tensors, by their ordinals in the source. */
-	readonly renamed: readonly (readonly [
-		ordinal: number,
-		name: string
-	])[];
-	/**
-	 * GGUF: its part of the tensors that the job writes, by their positions in the order of writing. The types of tensors depend on all of
-	 * them together, so `ordinals` and `renamed` are those of the whole job.
-	 */
-	readonly part?: readonly [
-		from: number,
-		end: number
-	];
-	/** GGUF: a digest of the files that are read besides the source. */
-	readonly inputs?: string;
-	/** Other formats: the attributes that state the types of all tensors of the job. A task has only its own. */
-	readonly stated?: MetadataPairs;
-}
-/** The result of writing one output file. */
-export interface ConvertTaskResult extends TaskResult {
-	readonly kind: "convert";
-	/** The name of the file, in the folder of the target. */
-	readonly file: string;
-	readonly byteLength: number;
-	/** The digest of the whole file. */
-	readonly digest: string;
-	/** Number of tensors in the file. */
-	readonly tensors: number;
-	/** The skipped tensors, with the reasons. */
-	readonly skipped: readonly TaskError[];
-}
-/** How to finish a conversion. */
-export interface FinishConvertOptions {
-	/** Read every file again and check its digest. */
-	verify?: boolean | undefined;
-	/** How to open the source, as for `runTask`. */
-	source?: OpenOptions | undefined;
-	/** How to access the object store of the target. */
-	remote?: RemoteOptions | undefined;
-	signal?: AbortSignal | undefined;
-}
-/** The result of a conversion. */
-export interface FinishConvertResult {
-	/** The path to open: the root, the index, or the only file. */
-	readonly path: string;
-	/** The shards, in order; empty if there is only one file. */
-	readonly files: readonly string[];
-	/** Number of tensors. */
-	readonly tensors: number;
-	/** Total size in bytes of all files, without the root or index. */
-	readonly byteLength: number;
-	/** What was left out, with the reasons: skipped tensors, and what the target cannot store of the attributes, as `convert` lists it. */
-	readonly skipped: readonly TaskError[];
-	/** With `quantize`: the number of tensors of each type, and the others that `convert` lists. */
-	readonly quantized: ConvertResult["quantized"];
-	/** The warnings of the source, as in `file.warnings`. */
-	readonly warnings: readonly Warning[];
-	/** The programs that can read the files. */
-	readonly readers: readonly string[];
-}
-/** A source that other machines can open: a path, a URL, or a list of them. */
-export type RemoteSource = string | URL | readonly (string | URL)[];
-interface TaskSourceOptions {
-	/**
-	 * How to open the source. The job stores the format and the limits. Pass other options (`shards`, `remote`, whose headers may be
-	 * secret) to `runTask` and `finishJob` again.
-	 */
-	source?: OpenOptions | undefined;
-	/**
-	 * Whether a changed modification time means a changed source: true by default. With false each machine may use its own copy, but a
-	 * change that affects neither file lengths nor the index is not detected.
-	 */
-	checkModified?: boolean | undefined;
-}
-/** The options of `convert`, and how to divide the work. Functions such as `filter` are called while the job is planned. */
-export interface PlanConvertOptions extends Omit<ConvertOptions, "source" | "onProgress" | "dryRun">, TaskSourceOptions {
-	/** Maximum size in bytes of an output file, and so of a task: 5 GB by default. A tensor is never divided. */
-	maxShardBytes?: number | undefined;
-	/** Replace the shards of an abandoned job. An existing target is ZT_EXISTS nevertheless. */
-	overwrite?: boolean | undefined;
-}
-/** How to divide work that reads a file. */
-export interface PlanReadingOptions extends TaskSourceOptions {
-	/** Maximum size in bytes of the tensors of a task: 5 GB by default. A tensor is never divided. */
-	maxTaskBytes?: number | undefined;
-	signal?: AbortSignal | undefined;
-}
-/** A task that verifies some tensors. */
-export interface VerifyTask extends Task {
-	readonly kind: "verify";
-}
-/** The result of a verification task. */
-export interface VerifyTaskResult extends TaskResult {
-	readonly kind: "verify";
-	readonly checked: number;
-	readonly undigested: number;
-	readonly failures: readonly TaskError[];
-}
-interface FinishOptions {
-	signal?: AbortSignal | undefined;
-}
-/** Which statistics to compute, and how to divide the work. */
-export interface PlanStatsOptions extends PlanReadingOptions, Pick<StatsOptions, "bins" | "range"> {
-}
-/** A task that computes the statistics of some tensors. */
-export interface StatsTask extends Task {
-	readonly kind: "stats";
-	readonly options: {
-		readonly bins?: number;
-		readonly range?: readonly [
-			first: number,
-			last: number
-		];
-	};
-}
-type JsonNumber = number | "NaN" | "Infinity" | "-Infinity" | "-0";
-interface JsonStats {
-	readonly name: string;
-	/** In the order of `TensorStats`, from `count` to `std`. */
-	readonly numbers: readonly JsonNumber[];
-	readonly histogram?: {
-		readonly edges: readonly JsonNumber[];
-		readonly counts: readonly JsonNumber[];
-	};
-}
-/** The result of one task. */
-export interface StatsTaskResult extends TaskResult {
-	readonly kind: "stats";
-	readonly stats: readonly JsonStats[];
-	/** The tensors without statistics, with the reasons. */
-	readonly skipped: readonly TaskError[];
-}
-/** The statistics of all tensors. */
-export interface FinishStatsResult {
-	/** Statistics by tensor name, in the order of the source. */
-	readonly stats: ReadonlyMap<string, TensorStats>;
-	/** The errors of tensors without statistics: of complex dtypes, or of unknown layouts. */
-	readonly skipped: readonly ZTensorError[];
-}
-/** How to run a task. */
-export interface RunTaskOptions extends JobOptions {
-	/** How to open the source, in addition to the task's own options: `remote`, `io`, `shards`. */
-	source?: OpenOptions | undefined;
-	/** For a conversion: how to access the object store of its target. */
-	remote?: RemoteOptions | undefined;
+	/** The metadata of the files that differs. */
+	readonly metadata: readonly ChangedAttribute[];
 }
 /**
  * Compares the elements of two tensors of the same shape, off the event loop. The tensors may be in one file or in two, and may
@@ -2445,94 +2163,6 @@ export declare function convert(source: Source | TensorFile, target: string | UR
  * a format that cannot be edited, and for a key or value that the format does not permit; the signal's reason
  */
 export declare function editMetadata(path: string | URL, options?: EditMetadataOptions): Promise<EditMetadataResult>;
-/**
- * Makes a report on a tensor file of any format: its metadata, its file map, statistics of its values, and how it differs from
- * another file. The report is one HTML file that needs no server and makes no network requests. Open files that you pass stay open.
- *
- * Resolves with the HTML. It contains histograms for up to 4,096 tensors; `serveReport` computes them on demand for any number.
- *
- * @example await writeFile('report.html', await report('model.safetensors', { against: 'base.safetensors' }))
- *
- * @throws ZTensorError what `open` throws for either file; ZT_IO, ZT_MAPPING_LOST and ZT_CLOSED if values cannot be read, and with
- * `against` what `diff` throws. The report shows the error of a tensor whose values are damaged. TypeError ZT_INVALID_ARG; the signal's reason
- */
-export declare function report(source: Source | TensorFile, options?: ReportOptions): Promise<string>;
-/**
- * Serves the report of a tensor file on this machine: the page of `report`, with statistics and heat maps that are computed on demand.
- * The server is read-only. Its URL contains a random token, and it rejects requests from other sites. Open files that you pass stay
- * open; do not close them before `close()`.
- *
- * @example
- * await using server = await serveReport('model.safetensors')
- * console.log(server.url)
- *
- * @throws what `report` throws; RangeError ZT_INVALID_ARG for an invalid port; ZTensorError ZT_IO if the server cannot listen there
- */
-export declare function serveReport(source: Source | TensorFile, options?: ServeReportOptions): Promise<ReportServer>;
-/**
- * Divides work on a large model into tasks: plain JSON, which any queue or scheduler can send to any machine. Writes no files.
- *
- * - `'convert'`: one task for each output file. The target is zTensor 2, safetensors or GGUF, in a folder that all machines share or in
- *   an object store.
- * - `'verify'` and `'stats'`: tasks of about `maxTaskBytes` each.
- *
- * @example
- * const job = await planJob('convert', 'model.safetensors', '/shared/model.zt', { cast: { float32: 'bfloat16' }, maxShardBytes: 2e9 })
- * const results = await Promise.all(job.tasks.map((task) => runTask(task))) // or on other machines
- * await finishJob(job, results)
- *
- * @throws ZTensorError what `open` throws for the source. For a conversion also the errors of `convert` that can be found in the index
- * alone, and ZT_EXISTS if the target exists, or one of its shards without `overwrite`. TypeError and RangeError ZT_INVALID_ARG; the
- * signal's reason
- */
-export declare function planJob(kind: "convert", source: RemoteSource, target: string | URL, options?: PlanConvertOptions): Promise<Job<ConvertTask>>;
-export declare function planJob(kind: "verify", source: RemoteSource, options?: PlanReadingOptions): Promise<Job<VerifyTask>>;
-export declare function planJob(kind: "stats", source: RemoteSource, options?: PlanStatsOptions): Promise<Job<StatsTask>>;
-/**
- * Runs one task of a job, on any machine that can access the source and the target's folder. A task is idempotent and may run several
- * times, also concurrently: it always writes the same bytes, atomically. After the job is finished it writes nothing. Every field of the
- * task is validated: it can only write its own shard of the target.
- *
- * @example
- * const result = await runTask(JSON.parse(message)) // plain JSON, for finishJob
- *
- * @throws ZTensorError ZT_IO if the source has changed since the job was planned, and what `convert`, `verify` and `stats` throw; TypeError
- * and RangeError ZT_INVALID_ARG, naming the field; the signal's reason
- */
-export declare function runTask(task: ConvertTask, options?: RunTaskOptions): Promise<ConvertTaskResult>;
-export declare function runTask(task: VerifyTask, options?: RunTaskOptions): Promise<VerifyTaskResult>;
-export declare function runTask(task: StatsTask, options?: RunTaskOptions): Promise<StatsTaskResult>;
-export declare function runTask(task: Task, options?: RunTaskOptions): Promise<TaskResult>;
-/**
- * Finishes a job: checks that every task has a result, and combines the results.
- *
- * - Conversion: checks that the file of each task exists, and then writes the root (zTensor 2) or the index (safetensors). Until then
- *   only shards exist, and no model can be opened. The call is idempotent. It reads no data unless `verify` is set.
- * - Verification: returns a result like that of `verify`.
- * - Statistics: returns them by tensor name.
- *
- * @example
- * const { path, tensors } = await finishJob(job, results)
- *
- * @throws TypeError and RangeError ZT_INVALID_ARG if the job was modified, or if results are missing (the message lists them), belong to
- * another job, or contradict each other. For a conversion also ZTensorError ZT_IO if the source has changed, or a file is missing or has
- * the wrong length, ZT_DIGEST_MISMATCH with `verify`, ZT_NOT_FOUND and ZT_BAD_INDEX if a file has the wrong tensors, and ZT_EXISTS if the
- * target is another file. The signal's reason
- */
-export declare function finishJob(job: Job<ConvertTask>, results: readonly TaskResult[], options?: FinishConvertOptions): Promise<FinishConvertResult>;
-export declare function finishJob(job: Job<VerifyTask>, results: readonly TaskResult[], options?: FinishOptions): Promise<VerifyResult>;
-export declare function finishJob(job: Job<StatsTask>, results: readonly TaskResult[], options?: FinishOptions): Promise<FinishStatsResult>;
-/**
- * Returns a function that tests whether a whole name matches `pattern`. It only backtracks to the last `*`, so that the time is
- * O(|name| × |pattern|).
- *
- * @throws TypeError ZT_INVALID_ARG if the pattern or a name is not a string
- */
-export declare function globMatcher(pattern: string): (name: string) => boolean;
-
-export {
-	PlannedTensor$1 as PlannedTensor,
-};
 
 export {};
 

@@ -1,76 +1,60 @@
-// The public API, by topic.
+// The public API, by topic. Reports are in report.ts, jobs for many machines in jobs.ts.
 
 // Open files, load and slice tensors.
 export type { ByteSource } from './lib/read/byte-source.js'
 export { Component } from './lib/read/component.js'
-export { type CloseOptions, type LoadFileOptions, type PrefetchOptions, TensorFile } from './lib/read/file.js'
-export { type LoadWholeOptions, loadFile } from './lib/read/load-file.js'
+export { TensorFile } from './lib/read/file.js'
+export { loadFile } from './lib/read/load-file.js'
 export { type AnyLoadedTensor, type Loaded, LoadedObject, LoadedTensor } from './lib/read/loaded.js'
-export type { IntegerDType, LoadDType } from './lib/read/narrow.js'
-export type { ElementOf, Nested } from './lib/read/nested.js'
-export { type OpenOptions, open, openSync, type ShardResolver, verify } from './lib/read/open.js'
-export { type Placement, Plan, type PlanOptions } from './lib/read/plan.js'
-export type { ReadStreamOptions } from './lib/read/read-stream.js'
+export type { LoadDType } from './lib/read/narrow.js'
+export type { Nested } from './lib/read/nested.js'
+export { type OpenOptions, open, openSync, verify } from './lib/read/open.js'
+export { type Placement, Plan } from './lib/read/plan.js'
 export type { RemoteOptions, StoreOptions } from './lib/read/remote.js'
 export type { SharedFile } from './lib/read/share.js'
 export { type Range, type Shard, TensorSlice } from './lib/read/slice.js'
 export type { Source } from './lib/read/source.js'
-export { CooTensor, CsrTensor, type ToDenseOptions } from './lib/read/sparse.js'
+export { CooTensor, CsrTensor } from './lib/read/sparse.js'
 export type { Histogram, StatsOptions, TensorStats } from './lib/read/stats.js'
-export type { CopyReason, FilePart } from './lib/read/store.js'
-export type { FileSummary, StorageTypeSummary } from './lib/read/summary.js'
+export type { FilePart } from './lib/read/store.js'
+export type { FileSummary } from './lib/read/summary.js'
 export {
   type AnyTensor,
   type Layout,
   type LoadOptions,
-  type TakeOptions,
   Tensor,
 } from './lib/read/tensor.js'
 export type { VerifyOptions, VerifyResult } from './lib/read/verify.js'
-export { toFloat32, type WidenOptions } from './lib/read/widen.js'
+export { toFloat32 } from './lib/read/widen.js'
 
 // Write, append to and edit files.
-export { type AppendOptions, append, type CompactResult, compact, TensorEditor } from './lib/write/append.js'
-export type { ConvertOptions, ConvertPlan, ConvertResult, PlannedTensor, QuantizedType } from './lib/convert/options.js'
+export { type AppendOptions, append, compact, TensorEditor } from './lib/write/append.js'
+export type { ConvertOptions, ConvertPlan, ConvertResult } from './lib/convert/options.js'
 export type { EditMetadataOptions, EditMetadataResult, TypedValue } from './lib/write/edit-metadata.js'
 export type { AddOptions, CooInput, CsrInput, ObjectInput, TensorInput } from './lib/write/input.js'
 export type { CreateOptions } from './lib/write/options.js'
-export { type AnyInput, type SaveFileOptions, saveFile, type Tensors } from './lib/write/save-file.js'
+export { type SaveFileOptions, saveFile, type Tensors } from './lib/write/save-file.js'
 export { create, TensorWriter } from './lib/write/writer.js'
 
-// Convert, compare, edit, report, and divide jobs: their code is loaded at the first call.
-export { compare, convert, diff, editMetadata, finishJob, planJob, report, runTask, serveReport } from './lib/lazy.js'
+// Convert, compare and edit: their code is loaded at the first call.
+export { compare, convert, diff, editMetadata } from './lib/lazy.js'
 
 // Results of comparisons.
 export type { CompareOptions, Comparison } from './lib/compare/compare.js'
 export type { DiffOptions, FileDiff, TensorChange } from './lib/compare/diff.js'
 
-// Options of reports.
-export type { ReportOptions, ReportServer, ServeReportOptions } from './lib/report/report.js'
-
-// Jobs that are divided among machines.
-export type { ConvertTask, ConvertTaskResult } from './lib/tasks/convert-tasks.js'
-export type { FinishConvertOptions, FinishConvertResult } from './lib/tasks/finish-convert.js'
-export type { Job, Task, TaskError, TaskResult, TaskSource } from './lib/tasks/format.js'
-export type { RunTaskOptions } from './lib/tasks/jobs.js'
-export type { PlanConvertOptions } from './lib/tasks/plan-convert.js'
-export type { RemoteSource } from './lib/tasks/source.js'
-export type { FinishStatsResult, PlanStatsOptions, StatsTask, StatsTaskResult } from './lib/tasks/stats-tasks.js'
-export type { PlanReadingOptions, VerifyTask, VerifyTaskResult } from './lib/tasks/verify-tasks.js'
-
 // Values: dtypes, attributes, formats, name patterns.
 export type { AttributeChanges, AttributeInput, Attributes, AttributeValue } from './lib/values/attributes.js'
-export type { CastRule, CastRules, DTypeGroup } from './lib/values/cast.js'
+export type { CastRules } from './lib/values/cast.js'
 export type { ArrayOf, DType, OwnArrayOf, TypedArray } from './lib/values/dtype.js'
 export type { Filter } from './lib/values/filter.js'
 export type { BlockType, Format, Mixture } from './lib/values/format-table.js'
-export { globMatcher } from './lib/values/glob.js'
 export type { ModelSummary } from './lib/values/model.js'
 export type { Renaming } from './lib/values/rename.js'
 export type { Warning } from './lib/values/warning.js'
 
 // Errors, progress and cancellation.
-export { type ErrorCode, type OptionHint, ZTensorError } from './lib/native/errors.js'
+export { type ErrorCode, ZTensorError } from './lib/native/errors.js'
 export type { JobOptions, Progress } from './lib/native/job.js'
 
 // Messages of node:diagnostics_channel.

@@ -101,7 +101,7 @@ export async function* ggufRows({ inputs, rounds, quick }) {
 
   const all = async () => {
     const file = await open(path)
-    const count = file.attributes['tokenizer.ggml.tokens'].length
+    const count = file.metadata['tokenizer.ggml.tokens'].length
     file.close()
     return count
   }

@@ -139,7 +139,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
 
   info: (command) =>
     command
-      .description('describe a file: format, version, size, totals by dtype, attributes, warnings')
+      .description('describe a file: format, version, size, totals by dtype, metadata, warnings')
       .argument('<files...>', FILES)
       .option('--join', 'open several files as one')
       .option('--short-dtypes', 'short names of dtypes: f32, bf16, i64')
@@ -148,7 +148,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         'after',
         examples(
           ['ztensor info model.zt', 'on one screen'],
-          ['ztensor info model.zt --json | jq .attributes', 'attributes in full'],
+          ['ztensor info model.zt --json | jq .metadata', 'metadata in full'],
         ),
       )
       .action(async (files, options) => (await import('./info.js')).info(files, options)),
@@ -286,7 +286,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .option('--atol <distance>', 'absolute tolerance: elements that differ by at most this are equal (default: 0)')
       .option('--rtol <ratio>', 'relative tolerance, relative to the larger element (default: 0)')
       .option('--values', 'compare only names, shapes and values: dtypes and layouts may differ')
-      .option('--attributes', 'also compare attributes of the files and of each tensor')
+      .option('--metadata', 'also compare attributes of tensors; metadata that differs counts')
       .option(
         '--rename <old=new...>',
         "new names of the first file's tensors in the second; each * stands for what it matched",
@@ -335,10 +335,11 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         .option('--requantize', 'with --quantize: also quantize tensors that are quantized already')
         .option(
           '--metadata <key=value...>',
-          'set attributes of the new file; a value that is JSON has its type, and @FILE is the text of a file',
+          'set metadata of the new file; a value that is JSON has its type, and @FILE is the text of a file',
         )
-        .option('--no-attributes', 'write no attributes of the source')
-        .option('--strict-attributes', 'fail if the target cannot store attributes of the source')
+        .option('--no-copy-metadata', 'write no metadata of the source')
+        .option('--no-copy-attributes', 'write no attributes of tensors')
+        .option('--strict-metadata', 'fail if the target cannot store metadata of the source')
         .addOption(withoutCheckpoint())
         .option(
           '--max-shard-size <size>',

@@ -2,20 +2,19 @@
 import { readdirSync, rmdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import {
-  type CastRule,
   type ConvertOptions,
   type ConvertPlan,
   type ConvertResult,
   convert as convertFile,
-  type DTypeGroup,
   type OpenOptions,
   open,
   type Progress,
   type Source,
 } from '../index.js'
+import type { CastRule, DTypeGroup } from '../lib/values/cast.js'
 import { dtypeCalled } from '../lib/values/dtype-names.js'
 import { FORMATS, type WritableVersion } from '../lib/values/format-table.js'
-import { formatOf, hasTextAttributes, isSharded, list } from '../lib/values/formats.js'
+import { formatOf, hasTextMetadata, isSharded, list } from '../lib/values/formats.js'
 import { saysLeftOut, summary } from '../lib/values/summary.js'
 import { painter } from './color.js'
 import { parseDType } from './dtype.js'
@@ -53,9 +52,11 @@ export interface ConvertCommandOptions extends RemoteCommandOptions, ProgressOpt
   overwrite?: boolean
   /** True without a pattern. */
   skip?: true | string[]
-  strictAttributes?: boolean
-  /** False with `--no-attributes`. */
-  attributes?: boolean
+  strictMetadata?: boolean
+  /** False with `--no-copy-metadata`. */
+  copyMetadata?: boolean
+  /** False with `--no-copy-attributes`. */
+  copyAttributes?: boolean
   /** True without a dtype. */
   dequantize?: true | string
   quantize?: string[]
@@ -133,9 +134,8 @@ function dequantized(given: true | string): (typeof DEQUANTIZED)[number] {
 const formatFor = ({ format }: Pick<ConvertCommandOptions, 'format'>, target: string) =>
   format ?? formatOf(target) ?? 'zt'
 
-/** Whether the attributes of the target are text. */
-const isText = (options: ConvertCommandOptions, target: string): boolean =>
-  hasTextAttributes(formatFor(options, target))
+/** Whether the metadata of the target is text. */
+const isText = (options: ConvertCommandOptions, target: string): boolean => hasTextMetadata(formatFor(options, target))
 
 /** The mixture or the rules of `--quantize`. */
 function quantization(given: readonly string[]): NonNullable<ConvertOptions['quantize']> {
@@ -151,7 +151,7 @@ function quantization(given: readonly string[]): NonNullable<ConvertOptions['qua
 
 export function convertOptions(options: ConvertCommandOptions, target: string): ConvertOptions {
   const { format, version, canonical, digest, compress, maxShardSize, overwrite, skip } = options
-  const { strictAttributes, attributes, dequantize } = options
+  const { strictMetadata, copyMetadata, copyAttributes, dequantize } = options
   return {
     ...(format === undefined ? {} : { format }),
     ...(version === undefined ? {} : { version }),
@@ -161,8 +161,9 @@ export function convertOptions(options: ConvertCommandOptions, target: string): 
     ...targetAccess(options, target),
     ...(digest === undefined ? {} : { digest: digest === 'none' ? false : digest }),
     ...(compress === undefined ? {} : { compression: compression(compress) }),
-    ...(strictAttributes ? { strictAttributes } : {}),
-    ...(attributes === false ? { attributes } : {}),
+    ...(strictMetadata ? { strictMetadata } : {}),
+    ...(copyMetadata === false ? { copyMetadata } : {}),
+    ...(copyAttributes === false ? { copyAttributes } : {}),
     ...(dequantize === undefined ? {} : { dequantize: dequantized(dequantize) }),
     ...(options.quantize === undefined ? {} : { quantize: quantization(options.quantize) }),
     ...(options.imatrix === undefined ? {} : { imatrix: options.imatrix }),
@@ -264,7 +265,7 @@ function* resultLines(result: ConvertResult, isForPython: boolean): Generator<st
   if (isForPython && result.readers.includes('ztensor') && result.readers.length === 1) {
     yield paint(
       'dim',
-      '  Python cannot read the file: it has quantized tensors, which --version 2 writes for Python 2.x, or attributes that are not strings, which --version 1.2 and 2 write for Python.',
+      '  Python cannot read the file: it has quantized tensors, which --version 2 writes for Python 2.x, or metadata that is no text, which --version 1.2 and 2 write for Python.',
     )
   }
   if (result.readers.includes(PYTHON_1_0)) {

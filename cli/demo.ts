@@ -156,7 +156,7 @@ async function writeLlama(path: string): Promise<void> {
 async function writeAll(folder: string): Promise<void> {
   const model = join(folder, 'model.safetensors')
   await saveFile(model, transformer(), {
-    attributes: { description: 'A character-level GPT with two blocks, untrained.' },
+    metadata: { description: 'A character-level GPT with two blocks, untrained.' },
   })
   await convert(model, join(folder, 'model.zt'))
   await mkdir(join(folder, 'llama'))

@@ -19,7 +19,7 @@ export interface DiffOptions extends SourceOptions, ProgressOptions {
   atol?: string
   rtol?: string
   values?: boolean
-  attributes?: boolean
+  metadata?: boolean
   rename?: string[]
   sort?: 'name' | 'change'
   filter?: string[]
@@ -27,7 +27,7 @@ export interface DiffOptions extends SourceOptions, ProgressOptions {
 }
 
 // An attribute may be a megabyte of vocabulary; `--json` has all of it.
-const attributeColumns = 60
+const valueColumns = 60
 
 function distance(option: string, text: string | undefined): number {
   if (text === undefined) return 0
@@ -70,13 +70,13 @@ function showValues(values: Values, shape: readonly number[]): string {
 
 function showAttribute(value: unknown): string {
   if (value === undefined) return 'none'
-  return shorten(typeof value === 'string' ? showName(value) : jsonText(jsonAttribute(value)), attributeColumns)
+  return shorten(typeof value === 'string' ? showName(value) : jsonText(jsonAttribute(value)), valueColumns)
 }
 
 const attributeKey = (key: unknown): string => (typeof key === 'string' ? key : jsonText(jsonAttribute(key)))
 
-const showAttributeChange = ({ key, values }: FileDiff['attributes'][number]): string =>
-  `attribute ${shorten(showName(attributeKey(key)), attributeColumns)}: ${values.map(showAttribute).join(' → ')}`
+const showValueChange = (word: string, { key, values }: FileDiff['metadata'][number]): string =>
+  `${word} ${shorten(showName(attributeKey(key)), valueColumns)}: ${values.map(showAttribute).join(' → ')}`
 
 function* changeLines(changed: TensorChange, shape: readonly number[]): Generator<string> {
   const { dtype, layout, values, components } = changed
@@ -85,8 +85,11 @@ function* changeLines(changed: TensorChange, shape: readonly number[]): Generato
   if (layout !== undefined) yield `layout ${layout.map(printable).join(' → ')}`
   if (values !== undefined) yield `values: ${showValues(values, shape)}`
   if (components.length > 0) yield `components: ${showComponents(components)}`
-  yield* changed.attributes.map(showAttributeChange)
+  for (const attribute of changed.attributes) yield showValueChange('attribute', attribute)
 }
+
+/** Keys of metadata that differ and are listed: files of two formats may have hundreds. */
+const LISTED_KEYS = 20
 
 const showPercent = (ratio: number): string => (Number.isFinite(ratio) ? `${showMeasured(100 * ratio)} %` : 'infinite')
 
@@ -113,7 +116,11 @@ function* lines(a: TensorFile, diff: FileDiff, paint: Paint, sort: DiffOptions['
     yield `${paint('yellow', 'changed')}  ${showName(changed.name)}${renamed}`
     for (const line of changeLines(changed, a.tensor(changed.name).shape)) yield `  ${line}`
   }
-  for (const attribute of diff.attributes) yield `${paint('yellow', 'changed')}  file ${showAttributeChange(attribute)}`
+  for (const value of diff.metadata.slice(0, LISTED_KEYS))
+    yield `${paint('yellow', 'changed')}  ${showValueChange('metadata', value)}`
+  const more = diff.metadata.length - LISTED_KEYS
+  if (more > 0)
+    yield `${showCounted(more, 'more key')} of the metadata differ${more === 1 ? 's' : ''}: --json lists all`
   const counts = (['removed', 'added', 'changed'] as const).filter((kind) => diff[kind].length > 0)
   const different = counts.map((kind) => `${showCount(diff[kind].length)} ${kind}`)
   yield [...different, `${showCounted(diff.unchanged, 'tensor')} the same`].join(', ')
@@ -126,7 +133,7 @@ const jsonTensor = ({ name, dtype, shape, layout }: FileDiff['added'][number]) =
   layout,
 })
 
-function jsonAttributes(changed: FileDiff['attributes']): object {
+function jsonChanges(changed: FileDiff['metadata']): object {
   return changed.map(({ key, values: [a, b] }) => ({
     key: attributeKey(key),
     ...(a === undefined ? {} : { a: jsonAttribute(a) }),
@@ -160,10 +167,10 @@ function jsonDiff(diff: FileDiff): object {
       layout: layout ?? null,
       values: jsonValues(values),
       ...(components.length > 0 ? { components } : {}),
-      attributes: jsonAttributes(attributes),
+      attributes: jsonChanges(attributes),
     })),
     unchanged: diff.unchanged,
-    attributes: jsonAttributes(diff.attributes),
+    metadata: jsonChanges(diff.metadata),
   }
 }
 
@@ -177,7 +184,7 @@ export async function diff(a: string, b: string, options: DiffOptions): Promise<
     files.push(await open(await sourceOf(b), opening))
     for (const [at, file] of files.entries()) printWarnings(file.warnings, [a, b][at])
     const [left, right] = files as [TensorFile, TensorFile]
-    const { filter, values, attributes } = options
+    const { filter, values, metadata } = options
     if (filter !== undefined) new NameFilter(filter).check([...left.keys(), ...right.keys()])
     const tolerance = { atol: distance('atol', options.atol), rtol: distance('rtol', options.rtol) }
     const progress = await followProgress(left.path ?? '', options)
@@ -187,7 +194,7 @@ export async function diff(a: string, b: string, options: DiffOptions): Promise<
       norms: true,
       filter,
       values,
-      attributes,
+      metadata,
       ...renames,
       signal: stop.signal,
       ...progress.listen,

@@ -1,6 +1,7 @@
 // Prints errors: one line `ztensor: <message> (CODE)`, followed by hints, never a stack trace.
 
-import type { OptionHint, ZTensorError } from '../index.js'
+import type { ZTensorError } from '../index.js'
+import type { OptionHint } from '../lib/native/errors.js'
 import { FORMATS } from '../lib/values/format-table.js'
 import { list } from '../lib/values/formats.js'
 import { painter } from './color.js'
@@ -56,6 +57,7 @@ const FLAGS: Readonly<Record<string, string>> = {
   cast: '--cast',
   checkpoint: '--no-checkpoint',
   compression: '--compress',
+  copyMetadata: '--no-copy-metadata',
   'compression.level': 'the level of --compress',
   dequantize: '--dequantize',
   digest: '--digest',

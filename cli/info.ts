@@ -26,9 +26,9 @@ export interface InfoOptions extends EachOptions {
 }
 
 // An attribute may be a megabyte of vocabulary; `--json` has all of it.
-const attributeColumns = 100
+const valueColumns = 100
 // More than fit into so many columns, with all their combining marks.
-const attributeUnits = 4096
+const valueUnits = 4096
 
 /** The totals of groups of tensors, that of most bytes first. */
 function totals(listed: readonly Entry[], key: (entry: Entry) => string): [string, Total][] {
@@ -49,34 +49,27 @@ function showTotal({ tensors, byteLength, bitsPerWeight }: Total): string {
 /** Whether a storage type is not a dtype: its elements share scales, so that they have no whole number of bits. */
 const isQuantizedType = (type: string): boolean => !Object.hasOwn(DTYPE_NAMES, type) && type !== 'unknown'
 
-function attributePairs(attributes: TensorFile['attributes']): [unknown, unknown][] {
-  return attributes instanceof Map ? Array.from(attributes) : Object.entries(attributes)
-}
+/** As much of the metadata of a file as their lines show. */
+export const shownMetadata = (file: TensorFile): TensorFile['metadata'] =>
+  file[OUTLINE]({ items: valueColumns, units: valueUnits }).metadata
 
-/** As much of the attributes of a file as their lines show. */
-export const shownAttributes = (file: TensorFile): TensorFile['attributes'] =>
-  file[OUTLINE]({ items: attributeColumns, units: attributeUnits }).attributes
-
-/** The keys of the attributes of a file whose values are text. */
+/** The keys of the metadata of a file whose values are text. */
 export function textKeys(file: TensorFile): ReadonlySet<unknown> {
-  const pairs = attributePairs(file[OUTLINE]({ items: 0, units: 0 }).attributes)
+  const pairs = Object.entries(file[OUTLINE]({ items: 0, units: 0 }).metadata)
   return new Set(pairs.flatMap(([key, value]) => (typeof value === 'string' ? [key] : [])))
 }
 
-function showAttribute(value: unknown): string {
-  if (typeof value === 'string') return shorten(printable(value), attributeColumns)
-  const text = shorten(jsonText(jsonAttribute(value, attributeColumns)), attributeColumns)
+function showValue(value: unknown): string {
+  if (typeof value === 'string') return shorten(printable(value), valueColumns)
+  const text = shorten(jsonText(jsonAttribute(value, valueColumns)), valueColumns)
   // Only the beginning of a long list, such as a vocabulary.
-  return Array.isArray(value) && value.length > attributeColumns
-    ? `${text} (${showCounted(value.length, 'value')})`
-    : text
+  return Array.isArray(value) && value.length > valueColumns ? `${text} (${showCounted(value.length, 'value')})` : text
 }
 
-/** Shows each attribute on one line, shortened. */
-export function* attributeLines(attributes: TensorFile['attributes'], paint: Paint): Generator<string> {
-  for (const [key, value] of attributePairs(attributes)) {
-    const name = shorten(typeof key === 'string' ? showName(key) : jsonText(jsonAttribute(key)), attributeColumns)
-    yield `${paint('cyan', name)}: ${showAttribute(value)}`
+/** Shows each value on one line, shortened. */
+export function* metadataLines(metadata: TensorFile['metadata'], paint: Paint): Generator<string> {
+  for (const [key, value] of Object.entries(metadata)) {
+    yield `${paint('cyan', shorten(showName(key), valueColumns))}: ${showValue(value)}`
   }
 }
 
@@ -88,9 +81,9 @@ function summaryOf(file: TensorFile, listed: readonly Entry[]): FileSummary {
 }
 
 /** The chat template, if the format of the file has one. */
-function templateOf({ format }: TensorFile, attributes: TensorFile['attributes']): string | undefined {
+function templateOf({ format }: TensorFile, metadata: TensorFile['metadata']): string | undefined {
   const key = modelInfo(format)?.chatTemplate
-  const template = key === undefined || attributes instanceof Map ? undefined : attributes[key]
+  const template = key === undefined ? undefined : metadata[key]
   return typeof template === 'string' ? template : undefined
 }
 
@@ -107,7 +100,7 @@ function* lines(
   if (headline !== undefined) yield paint('bold', headline)
   if (file.path !== undefined) yield field('path', printable(file.path))
   yield field('format', `${file.format}${version}`)
-  if (file.generator !== undefined) yield field('generator', shorten(printable(file.generator), attributeColumns))
+  if (file.generator !== undefined) yield field('generator', shorten(printable(file.generator), valueColumns))
   yield field('size', `${showBytes(file.byteLength)} (${showCounted(file.byteLength, 'byte')})`)
   if (summary.files > 1) yield field('files', showCount(summary.files))
   const share = listed.length === file.size ? '' : `${showCount(listed.length)} of `
@@ -117,8 +110,8 @@ function* lines(
   const types = Object.entries(summary.storageTypes)
   if (summary.bitsPerWeight !== undefined && types.some(([type]) => isQuantizedType(type)))
     yield field('bits/weight', String(summary.bitsPerWeight))
-  const attributes = shownAttributes(file)
-  for (const [title, text] of modelFields(summary, templateOf(file, attributes))) yield field(title, text)
+  const metadata = shownMetadata(file)
+  for (const [title, text] of modelFields(summary, templateOf(file, metadata))) yield field(title, text)
 
   const groups: Record<string, [string, Total][]> = {
     dtypes: types.map(([type, { tensors, byteLength, bitsPerWeight }]) => [
@@ -135,8 +128,8 @@ function* lines(
       head = ''
     }
   }
-  if (attributePairs(attributes).length > 0) yield paint('bold', 'attributes')
-  for (const line of attributeLines(attributes, paint)) yield `  ${line}`
+  if (Object.entries(metadata).length > 0) yield paint('bold', 'metadata')
+  for (const line of metadataLines(metadata, paint)) yield `  ${line}`
 }
 
 function json(file: TensorFile, listed: readonly Entry[]): object {
@@ -149,12 +142,12 @@ function json(file: TensorFile, listed: readonly Entry[]): object {
     files: file.files,
     layouts: Object.fromEntries(totals(listed, ({ tensor }) => tensor.layout)),
     encodings: Object.fromEntries(totals(listed, ({ encoding }) => encoding)),
-    attributes: jsonAttribute(file.attributes),
+    metadata: jsonAttribute(file.metadata),
     warnings: file.warnings,
   }
 }
 
-/** Describes each file, or several as one: format, totals, attributes and warnings. */
+/** Describes each file, or several as one: format, totals, metadata and warnings. */
 export async function info(paths: readonly string[], options: InfoOptions): Promise<void> {
   const { shortDtypes } = options
   const filter = new NameFilter(options.filter)

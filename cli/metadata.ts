@@ -1,10 +1,10 @@
 // `ztensor metadata`: prints the metadata of a file, or edits it.
 import { editMetadata, type TensorFile } from '../index.js'
-import { hasTextAttributes } from '../lib/values/formats.js'
+import { hasTextMetadata } from '../lib/values/formats.js'
 import { painter } from './color.js'
 import { renaming } from './convert.js'
 import { exitCodes, UsageError } from './failure.js'
-import { attributeLines, shownAttributes, textKeys } from './info.js'
+import { metadataLines, shownMetadata, textKeys } from './info.js'
 import { jsonAttribute, jsonLine, jsonText } from './json.js'
 import { followProgress, type ProgressOptions } from './progress.js'
 import { showBytes } from './quantity.js'
@@ -33,13 +33,12 @@ const METHODS = {
 
 /** Prints one value of the metadata: a text as it is, any other value as JSON. */
 async function printValue(file: TensorFile, key: string, json: boolean): Promise<void> {
-  const { attributes } = file
-  const known = attributes instanceof Map ? attributes.has(key) : Object.hasOwn(attributes, key)
-  if (!known) {
+  const { metadata } = file
+  if (!Object.hasOwn(metadata, key)) {
     const where = file.path === undefined ? 'FILE' : printable(file.path)
     throw new UsageError(`the metadata has no key ${jsonText(key)}`, `\`ztensor metadata ${where}\` lists the keys.`)
   }
-  const value = attributes instanceof Map ? attributes.get(key) : attributes[key]
+  const value = metadata[key]
   if (typeof value === 'string' && !json) {
     // A terminal would obey the control characters of a text.
     const text = process.stdout.isTTY ? value.split('\n').map(printable).join('\n') : value
@@ -60,14 +59,14 @@ export async function metadata(path: string, key: string | undefined, options: M
   let texts: ReadonlySet<unknown> = new Set()
   let isText = false
   await withFile(path, {}, async (file) => {
-    isText = hasTextAttributes(file.format)
+    isText = hasTextMetadata(file.format)
     if (edits) {
       texts = textKeys(file)
       return
     }
     if (key !== undefined) await printValue(file, key, json)
-    else if (json) await printLines([jsonText(jsonAttribute(file.attributes), 2)])
-    else await printLines(attributeLines(shownAttributes(file), painter()))
+    else if (json) await printLines([jsonText(jsonAttribute(file.metadata), 2)])
+    else await printLines(metadataLines(shownMetadata(file), painter()))
   })
   if (!edits) return
   const values = settings('--set', set, (key) => isText || texts.has(key))

@@ -1,5 +1,5 @@
 // `ztensor serve`: serves a report on this machine, which reads values on demand.
-import { serveReport } from '../index.js'
+import { serveReport } from '../report.js'
 import { painter } from './color.js'
 import { UsageError } from './failure.js'
 import { followProgress } from './progress.js'

@@ -1,17 +1,17 @@
 // `--plan`, `ztensor task` and `ztensor finish`: work on many machines.
 import { readFileSync } from 'node:fs'
+import type { RemoteOptions } from '../index.js'
 import {
   type ConvertTask,
   finishJob,
   type Job,
   planJob,
-  type RemoteOptions,
   runTask,
   type StatsTask,
   type Task,
   type TaskResult,
   type VerifyTask,
-} from '../index.js'
+} from '../jobs.js'
 import { painter } from './color.js'
 import { type ConvertCommandOptions, checkFilter, convertOptions, quantizedLines } from './convert.js'
 import { exitCodes, UsageError } from './failure.js'

@@ -72,7 +72,7 @@ export async function compareFile(path, expected) {
     if (expected.attributes !== undefined) {
       await check(`${how}: attributes`, () => {
         // pairs, since one of the keys is __proto__
-        deepStrictEqual(Object.entries(file.attributes).sort(), Object.entries(expected.attributes).sort())
+        deepStrictEqual(Object.entries(file.metadata).sort(), Object.entries(expected.attributes).sort())
       })
     }
     for (const tensor of expected.tensors) {

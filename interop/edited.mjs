@@ -28,7 +28,7 @@ async function edit(path, expected, added, { inPlace, compacted = false }, store
   const [first, ...rest] = expected
   const last = rest.pop()
   await editor.rename(first.name, 'renamed by us')
-  await editor.setAttributes({ edited: 'by us' })
+  await editor.setMetadata({ edited: 'by us' })
   await editor.setTensorAttributes('renamed by us', { note: [1, 'two'] })
   await editor.remove(last.name)
   for (const { add } of added) await add(editor)

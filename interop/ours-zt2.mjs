@@ -21,13 +21,13 @@ const GENERATIONS = {
 
 async function appended(path, tensors, { options, stored, inPlace = false, compacted = false }) {
   const half = Math.ceil(tensors.length / 2)
-  const writer = await create(path, { version: '2', ...options, attributes: { made: 'by them', gone: 1 } })
+  const writer = await create(path, { version: '2', ...options, metadata: { made: 'by them', gone: 1 } })
   for (const { add } of tensors.slice(0, half)) await add(writer)
   await writer.add('gone', Int8Array.of(1))
   await writer.finish()
   const editor = await append(path, { inPlace, ...stored })
   await editor.remove('gone')
-  await editor.setAttributes({ made: 'by us', gone: undefined })
+  await editor.setMetadata({ made: 'by us', gone: undefined })
   for (const { add } of tensors.slice(half)) await add(editor)
   await editor.finish()
   if (compacted) await compact(path)
@@ -48,7 +48,7 @@ export async function writeZt2(directory, kinds) {
     const tensors = tensorsOf(formatOf(kind)).filter(isNamed)
     for (const [form, options] of Object.entries(FORMS)) {
       const file = `2-${kind}-${form}.zt`
-      const writer = await create(join(directory, file), { version: '2', ...options, attributes: { made: 'by us' } })
+      const writer = await create(join(directory, file), { version: '2', ...options, metadata: { made: 'by us' } })
       for (const { add } of tensors) await add(writer)
       await writer.finish()
       const canonical = `2-${kind}-canonical.zt`

@@ -122,7 +122,7 @@ export async function writeOurs(directory, fixtures) {
         const writer = await create(join(directory, file), {
           ...format.options,
           ...stored,
-          ...(format.name === '0.1' ? {} : { attributes: { made: 'by us' } }),
+          ...(format.name === '0.1' ? {} : { metadata: { made: 'by us' } }),
         })
         const tensors = kinds[kind](format)
         for (const { add } of tensors) await add(writer)

@@ -124,7 +124,7 @@ async function castAll(folder, name, target) {
   await convert(join(folder, name), stored, { checkpoint: true, overwrite: true })
   const key = 'general.architecture'
   const file = await open(stored)
-  const architecture = file.attributes[key]
+  const architecture = file.metadata[key]
   file.close()
   await convert(stored, control, { dtype: 'float16', metadata: { [key]: undefined } })
   await editMetadata(control, { set: { [key]: architecture } })

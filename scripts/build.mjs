@@ -9,7 +9,7 @@ import { chmodSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node
 import { createRequire } from 'node:module'
 import { delimiter, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { bundle } from './bundle.mjs'
+import { bundle, ENTRIES } from './bundle.mjs'
 import { isInstalled, root, runOrExit } from './command.mjs'
 import { glibcOf, hostPlatform, manifest, packageOf } from './platform.mjs'
 import { hostTarget } from './target.mjs'
@@ -84,12 +84,14 @@ function buildAddon() {
   }
 }
 
-// The facade lists the exports of the CommonJS module at run time, so that both module systems have the same classes.
-async function writeFacade(dist) {
-  const names = Object.keys(require(join(dist, 'index.js'))).sort()
-  const facade = join(dist, 'index.mjs')
-  writeFileSync(facade, `export {\n${names.map((name) => `  ${name},\n`).join('')}} from './index.js'\n`)
-  await import(pathToFileURL(facade))
+// The facades list the exports of the CommonJS modules at run time, so that both module systems have the same classes.
+async function writeFacades(dist) {
+  for (const entry of ENTRIES) {
+    const names = Object.keys(require(join(dist, `${entry}.js`))).sort()
+    const facade = join(dist, `${entry}.mjs`)
+    writeFileSync(facade, `export {\n${names.map((name) => `  ${name},\n`).join('')}} from './${entry}.js'\n`)
+    await import(pathToFileURL(facade))
+  }
 }
 
 async function buildWrapper() {
@@ -100,7 +102,7 @@ async function buildWrapper() {
   runOrExit(process.execPath, [tsc, '--project', join(root, 'view')])
   await bundle(dist)
   await buildView(dist)
-  await writeFacade(dist)
+  await writeFacades(dist)
   chmodSync(join(dist, 'cli.js'), 0o755)
 }
 

@@ -6,6 +6,9 @@ import { build, transform } from 'esbuild'
 import { root } from './command.mjs'
 import { manifest } from './platform.mjs'
 
+/** The modules that a program can import: `ztensor`, `ztensor/jobs` and `ztensor/report`. */
+export const ENTRIES = ['index', 'jobs', 'report']
+
 /** How esbuild bundles the sources. */
 export const shared = {
   bundle: true,
@@ -19,13 +22,16 @@ export const shared = {
 }
 
 /**
- * Every program loads index.js. The first call that needs deferred.js loads it. Both use shared.js. esbuild splits only ES
+ * Programs load index.js, jobs.js or report.js. The first call that needs deferred.js loads it. index.js and deferred.js use shared.js. esbuild splits only ES
  * modules, so the split comes first, and `require` has another name until it is done.
  */
 async function bundlePackage(dist) {
   const { outputFiles } = await build({
     ...shared,
-    entryPoints: [join(root, 'index.ts'), { in: join(root, 'lib/deferred.ts'), out: 'deferred' }],
+    entryPoints: [
+      ...ENTRIES.map((name) => join(root, `${name}.ts`)),
+      { in: join(root, 'lib/deferred.ts'), out: 'deferred' },
+    ],
     define: { ...shared.define, require: 'requireLater' },
     splitting: true,
     chunkNames: 'shared',
@@ -36,7 +42,7 @@ async function bundlePackage(dist) {
     const { code } = await transform(text, { format: 'cjs', platform: 'node', target: 'node20', charset: 'utf8' })
     // Files of the sources that are required are in dist/ itself.
     const own = code.replaceAll(
-      /\brequireLater\("(?:\.{1,2}\/)*/g,
+      /\brequireLater\("(?:\.{1,2}\/)*(?:lib\/)?/g,
       (call) => `require("${call.includes('./') ? './' : ''}`,
     )
     // Compilers turn `import ztensor from 'ztensor'` into `require('ztensor').default`. In an ES module Node makes it by itself.
@@ -80,19 +86,21 @@ function licenseOf(folder) {
 }
 
 /**
- * `command.js` requires `index.js` and `deferred.js` and holds no copy of them; `cli.js` requires `command.js`. Packages have files of
+ * `command.js` requires the entries and `deferred.js` and holds no copy of them; `cli.js` requires `command.js`. Packages have files of
  * these names, too.
  */
 const outside = {
   name: 'outside',
   setup({ onResolve }) {
     const siblings = {
-      '../index.js': './index.js',
+      ...Object.fromEntries(ENTRIES.map((name) => [`../${name}.js`, `./${name}.js`])),
       '../lib/deferred.js': './deferred.js',
       './command.js': './command.js',
     }
-    onResolve({ filter: /^\.{1,2}\/(index|command|lib\/deferred)\.js$/ }, ({ path, importer }) =>
-      /[\\/]node_modules[\\/]/.test(importer) ? undefined : { path: siblings[path], external: true },
+    onResolve({ filter: /^\.{1,2}\/(index|jobs|report|command|lib\/deferred)\.js$/ }, ({ path, importer }) =>
+      /[\\/]node_modules[\\/]/.test(importer) || siblings[path] === undefined
+        ? undefined
+        : { path: siblings[path], external: true },
     )
   },
 }

@@ -233,13 +233,13 @@ function Value({ text }: { text: string }): VNode {
 
 function Metadata(): VNode {
   const { model, query } = useReport()
-  const { attributes, moreAttributes } = model.data.file
+  const { metadata, moreMetadata } = model.data.file
   const matches = useMemo(() => textMatcher(query), [query])
-  const found = attributes.filter(({ key, value }) => matches(`${key} ${value}`))
+  const found = metadata.filter(({ key, value }) => matches(`${key} ${value}`))
   const entries = (count: number): string => `${showCount(count)} ${count === 1 ? 'entry' : 'entries'}`
-  return html`<${Section} title="Metadata" class="wide" ...${query.trim() === '' || attributes.length === 0 ? {} : { note: `${showCount(found.length)} of ${entries(attributes.length)} ${found.length === 1 ? 'matches' : 'match'}` }}>
+  return html`<${Section} title="Metadata" class="wide" ...${query.trim() === '' || metadata.length === 0 ? {} : { note: `${showCount(found.length)} of ${entries(metadata.length)} ${found.length === 1 ? 'matches' : 'match'}` }}>
     ${
-      attributes.length === 0
+      metadata.length === 0
         ? html`<${Empty}>The file has no metadata.<//>`
         : found.length === 0
           ? null
@@ -252,7 +252,7 @@ function Metadata(): VNode {
               )}
             </dl>`
     }
-    ${moreAttributes > 0 ? html`<p class="note">and ${showCount(moreAttributes)} more, which \`ztensor info --json\` prints</p>` : null}
+    ${moreMetadata > 0 ? html`<p class="note">and ${showCount(moreMetadata)} more, which \`ztensor info --json\` prints</p>` : null}
   <//>`
 }
 

@@ -53,7 +53,7 @@ const METADATA = {
  * should find.
  */
 export async function writeLlama(path, { layers = 16, tuned = false, faults = false } = {}) {
-  const writer = await create(path, { attributes: METADATA })
+  const writer = await create(path, { metadata: METADATA })
   let seed = 7
   for (const [name, shape, spread, mean = 0] of llama(layers)) {
     const next = normal(seed++)

@@ -78,8 +78,8 @@ tryHostile(test, [
   ['editor.rename name', ['name'], withEditor((editor, value) => editor.rename(value, 'x'))],
   ['editor.rename to', ['to'], withEditor((editor, value) => editor.rename('w', value))],
   ['editor.remove name', ['name'], withEditor((editor, value) => editor.remove(value))],
-  ['editor.setAttributes attributes', ['attribute'], withEditor((editor, value) => editor.setAttributes(value))],
-  ['editor.setAttributes a value', ['attribute'], withEditor((editor, value) => editor.setAttributes({ a: value }))],
+  ['editor.setMetadata attributes', ['attribute'], withEditor((editor, value) => editor.setMetadata(value))],
+  ['editor.setMetadata a value', ['attribute'], withEditor((editor, value) => editor.setMetadata({ a: value }))],
   [
     'editor.setTensorAttributes name',
     ['name'],
@@ -152,7 +152,11 @@ tryHostile(test, [
   ['file.contentDigest algorithm', ['algorithm'], withFile((file, value) => file.contentDigest(value), two)],
   ['file.verify canonical', ['canonical'], withFile((file, value) => file.verify({ canonical: value }), two)],
   ['verify canonical', ['canonical'], (value) => verify(two, { canonical: value })],
-  ['file.prefetch maxBytes', ['maxBytes'], withFile((file, value) => file.prefetch(['w'], { maxBytes: value }))],
+  [
+    'file.prefetch concurrentBytes',
+    ['concurrentBytes'],
+    withFile((file, value) => file.prefetch(['w'], { concurrentBytes: value })),
+  ],
   ['file.plan options', ['options', 'rules', ...KEYS], withFile((file, value) => file.plan(value))],
   ...['rank', 'worldSize', 'rules'].map((key) => [
     `file.plan ${key}`,

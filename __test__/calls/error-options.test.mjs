@@ -1,6 +1,7 @@
 // Errors name the options that change the outcome as data: `option`, and in `hints` the parts of the message that name options.
 import test from 'ava'
-import { convert, create, editMetadata, open, openSync, planJob, ZTensorError } from 'ztensor'
+import { convert, create, editMetadata, open, openSync, ZTensorError } from 'ztensor'
+import { planJob } from 'ztensor/jobs'
 import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
 import { written } from '../helpers/sample-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -45,15 +46,15 @@ const cases = {
   },
   'Rust: attributes that the target cannot hold': {
     call: async () => {
-      const noted = await written({ attributes: { by: 'me' } }, (writer) => writer.add('x', new Float32Array(1)))
-      return convert(noted, scratchPath('y.npz'), { strictAttributes: true })
+      const noted = await written({ metadata: { by: 'me' } }, (writer) => writer.add('x', new Float32Array(1)))
+      return convert(noted, scratchPath('y.npz'), { strictMetadata: true })
     },
     code: 'ZT_INVALID_ARG',
     hints: [
       ['skip', ' (option skip leaves it out)'],
-      ['attributes', '; attributes: {} omits them'],
+      ['copyMetadata', '; copyMetadata: false omits it'],
     ],
-    body: /cannot hold the file's attributes$/,
+    body: /cannot hold the metadata of the file$/,
   },
   'TypeScript: tensors that the target cannot hold': {
     call: () => convert(safetensors, scratchPath('x.npz')),

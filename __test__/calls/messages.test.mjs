@@ -62,7 +62,12 @@ test('errors about options list the valid options', async (t) => {
       /true, false or .*\{ level: 3 \}/,
     )
   const attributes = { license: 'MIT', epoch: 3 }
-  await rejectsWith(t, () => create(scratchPath('a.safetensors'), { attributes }), 'ZT_INVALID_ARG', /'epoch'/)
+  await rejectsWith(
+    t,
+    () => create(scratchPath('a.safetensors'), { metadata: attributes }),
+    'ZT_INVALID_ARG',
+    /'epoch'/,
+  )
   const file = openSync(await floats())
   for (const bins of [0, 4097])
     await rejectsWith(t, () => file.tensor('x').stats({ bins }), 'ZT_INVALID_ARG', /from 1 to 4096, got/)
@@ -152,14 +157,14 @@ test('targets: a URL, a folder, two tensors with one name, tensors that the form
     /the tensors ".*" and ".*" would both be called "x"/,
   )
   await rejectsWith(t, () => convert(safetensors, scratchPath('x.npz')), 'ZT_BAD_DTYPE', /option cast converts dtypes/)
-  const noted = await written({ attributes: { by: 'me' } }, (writer) => writer.add('x', new Float32Array(1)))
+  const noted = await written({ metadata: { by: 'me' } }, (writer) => writer.add('x', new Float32Array(1)))
   await rejectsWith(
     t,
-    () => convert(noted, scratchPath('y.npz'), { strictAttributes: true }),
+    () => convert(noted, scratchPath('y.npz'), { strictMetadata: true }),
     'ZT_INVALID_ARG',
-    /attributes: \{\} omits them/,
+    /copyMetadata: false omits it/,
   )
-  t.is((await convert(noted, scratchPath('y.npz'), { attributes: {} })).tensors, 1)
+  t.is((await convert(noted, scratchPath('y.npz'), { copyMetadata: false })).tensors, 1)
 })
 
 test('describes the file: another format than requested, an image, a program', async (t) => {

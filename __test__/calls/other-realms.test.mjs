@@ -92,21 +92,21 @@ const CALLS = {
     await (await create(new realm.URL(pathToFileURL(path).href))).finish()
     return readFileSync(path).toString('hex')
   },
-  'create: options and attributes': (realm) =>
+  'create: options and metadata': (realm) =>
     written(
       () => {},
       realm.make({
         version: '1.2',
-        attributes: realm.make({
+        metadata: realm.make({
           text: 'a',
           list: [1, [2]],
           nested: { bytes: realm.bytes(Buffer.from('b')), map: new realm.Map([[1, 2]]) },
         }),
       }),
     ),
-  'create: attributes as a Map': (realm) =>
+  'create: metadata as a Map': (realm) =>
     written(() => {}, {
-      attributes: new realm.Map([
+      metadata: new realm.Map([
         ['text', realm.make({ a: 1 })],
         [realm.bytes(Buffer.from('key')), realm.bytes(Buffer.from('value'))],
       ]),
@@ -191,7 +191,7 @@ const CALLS = {
     const path = scratchFile(FILE)
     const editor = await append(path, realm.make({ inPlace: false }))
     await editor.add('x', realm.Int16Array.of(1))
-    await editor.setAttributes(new realm.Map([['a', 1]]))
+    await editor.setMetadata(new realm.Map([['a', 1]]))
     await editor.setTensorAttributes('w', realm.make({ b: { c: null } }))
     await editor.finish()
     return readFileSync(path).toString('hex')
@@ -201,7 +201,7 @@ const CALLS = {
     await convert(
       realm.bytes(FILE),
       new realm.URL(pathToFileURL(path).href),
-      realm.make({ cast: { float32: 'float16' }, attributes: { a: 'b' } }),
+      realm.make({ cast: { float32: 'float16' }, metadata: { a: 'b' } }),
     )
     return readFileSync(path).toString('hex')
   },
@@ -242,13 +242,13 @@ for (const [what, call] of Object.entries(CALLS)) {
 
 test('rejects the same values of another realm as of this one', async (t) => {
   const refused = {
-    'a date as attributes': (realm) => written(() => {}, { attributes: new realm.Date() }),
+    'a date as attributes': (realm) => written(() => {}, { metadata: new realm.Date() }),
     'an instance of a class as attributes': (realm) =>
-      written(() => {}, { attributes: new (realm.Function('return class Mine {}')())() }),
+      written(() => {}, { metadata: new (realm.Function('return class Mine {}')())() }),
     'a class called Object as attributes': (realm) =>
-      written(() => {}, { attributes: new (realm.Function('return class Object {}')())() }),
-    'an object of an object as attributes': (realm) => written(() => {}, { attributes: realm.Object.create({ a: 1 }) }),
-    'an array as attributes': (realm) => written(() => {}, { attributes: realm.Array.of(1) }),
+      written(() => {}, { metadata: new (realm.Function('return class Object {}')())() }),
+    'an object of an object as attributes': (realm) => written(() => {}, { metadata: realm.Object.create({ a: 1 }) }),
+    'an array as attributes': (realm) => written(() => {}, { metadata: realm.Array.of(1) }),
     'an array of clamped bytes': (realm) => written((writer) => writer.add('t', new realm.Uint8ClampedArray(1))),
     'an array of another type to fill': (realm) =>
       withTensor((tensor) => tensor.load({ into: new realm.Int32Array(4) })),
@@ -306,7 +306,11 @@ test('the package reads and writes the same in another realm', async (t) => {
   t.not(other.ZTensorError, (await import('ztensor')).ZTensorError)
   const path = scratchPath('other.zt')
   const attributes = { bytes: Buffer.from('b'), list: [1, { a: null }] }
-  const writer = await other.create(path, { version: '1.2', attributes, compression: { level: 1, minSavings: 0 } })
+  const writer = await other.create(path, {
+    version: '1.2',
+    metadata: attributes,
+    compression: { level: 1, minSavings: 0 },
+  })
   await writer.add('small', Int16Array.of(1, 2))
   await writer.add('large', new Float32Array(50_000))
   await writer.addCsr('m', {
@@ -317,8 +321,8 @@ test('the package reads and writes the same in another realm', async (t) => {
   })
   await writer.finish()
   const file = other.openSync(path)
-  t.deepEqual(Buffer.from(file.attributes.bytes), Buffer.from('b'))
-  t.is(JSON.stringify(file.attributes.list), '[1,{"a":null}]')
+  t.deepEqual(Buffer.from(file.metadata.bytes), Buffer.from('b'))
+  t.is(JSON.stringify(file.metadata.list), '[1,{"a":null}]')
   t.deepEqual([...file.tensor('small').data], [1, 2])
   t.is((await file.tensor('large').load()).length, 50_000)
   t.is((await file.load()).size, 3)

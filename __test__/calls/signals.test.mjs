@@ -11,17 +11,14 @@ import {
   create,
   diff,
   editMetadata,
-  finishJob,
   loadFile,
   open,
   openSync,
-  planJob,
-  report,
-  runTask,
   saveFile,
-  serveReport,
   verify,
 } from 'ztensor'
+import { finishJob, planJob, runTask } from 'ztensor/jobs'
+import { report, serveReport } from 'ztensor/report'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFolder, written } from '../helpers/sample-files.mjs'
 import { scratchFile } from '../helpers/scratch.mjs'
@@ -132,7 +129,7 @@ const CALLS = {
   'editor.add': editing((editor) => editor.add('x', VALUES)),
   'editor.rename': editing((editor) => editor.rename('w', 'x')),
   'editor.remove': editing((editor) => editor.remove('w')),
-  'editor.setAttributes': editing((editor) => editor.setAttributes({ a: 1 })),
+  'editor.setMetadata': editing((editor) => editor.setMetadata({ a: 1 })),
   'editor.setTensorAttributes': editing((editor) => editor.setTensorAttributes('w', { a: 1 })),
 }
 /** Calls that end something have no signal. */

@@ -227,13 +227,13 @@ test('info --json', async (t) => {
     storageTypes: { int64: { tensors: 1, parameters: 6, byteLength: 48, share: 0.4, bitsPerWeight: 64 } },
     layouts: { dense: { tensors: 3, byteLength: 74 } },
     encodings: { raw: { tensors: 3, byteLength: 74 } },
-    attributes: { format: 'np' },
+    metadata: { format: 'np' },
     warnings: [],
   })
 })
 
 test('info --json has every attribute, including a key called __proto__', async (t) => {
-  const { version, attributes } = await json(t, ['info', fixture('zt10h-attributes.zt')])
+  const { version, metadata: attributes } = await json(t, ['info', fixture('zt10h-attributes.zt')])
   t.is(version, '1.0')
   t.deepEqual(Object.entries(attributes), Object.entries(sidecar('zt10h-attributes.zt').attributes))
 })

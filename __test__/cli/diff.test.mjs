@@ -89,8 +89,8 @@ test('--json contains everything', async (t) => {
   const b = await model({ bias: Float32Array.of(1, Infinity) })
   const { code, stdout } = await diff(a, b, '--json')
   t.is(code, 1)
-  const { same, removed, added, changed, unchanged, attributes } = JSON.parse(stdout)
-  t.deepEqual({ same, added, unchanged, attributes }, { same: false, added: [], unchanged: 1, attributes: [] })
+  const { same, removed, added, changed, unchanged, metadata } = JSON.parse(stdout)
+  t.deepEqual({ same, added, unchanged, metadata }, { same: false, added: [], unchanged: 1, metadata: [] })
   t.deepEqual(removed, [{ name: 'old', dtype: 'int8', shape: [1], layout: 'dense' }])
   t.is(changed.length, 1)
   const { values, ...rest } = changed[0]
@@ -112,8 +112,8 @@ test('--atol, --rtol and --values', async (t) => {
 })
 
 test('--attributes compares the attributes of files and tensors', async (t) => {
-  const a = await model({ attributes: { unit: 'm' } }, { version: '1.2', attributes: { license: 'MIT' } })
-  const b = await model({ attributes: { unit: 's' } }, { version: '1.2', attributes: { author: 'me' } })
+  const a = await model({ metadata: { unit: 'm' } }, { version: '1.2', metadata: { license: 'MIT' } })
+  const b = await model({ metadata: { unit: 's' } }, { version: '1.2', metadata: { author: 'me' } })
   t.is((await diff(a, b)).code, 0)
   const { code, stdout } = await diff(a, b, '--attributes')
   t.is(code, 1)

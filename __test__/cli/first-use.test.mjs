@@ -142,8 +142,8 @@ test('a target that ends with a slash is rejected before anything is read', asyn
 })
 
 test('convert lists the programs that can read the new file', async (t) => {
-  const numbers = await written({ attributes: { epoch: 3 } }, (writer) => writer.add('a', Float32Array.of(1)))
-  const texts = await written({ attributes: { epoch: '3' } }, (writer) => writer.add('a', Float32Array.of(1)))
+  const numbers = await written({ metadata: { epoch: 3 } }, (writer) => writer.add('a', Float32Array.of(1)))
+  const texts = await written({ metadata: { epoch: '3' } }, (writer) => writer.add('a', Float32Array.of(1)))
   const readers = async (...args) => (await run(['convert', ...args])).stdout.match(/^read by: (.*)$/m)?.[1]
   t.is(await readers(numbers, scratchPath('a.zt')), 'ztensor')
   t.is(await readers(numbers, scratchPath('a.zt'), '--version', '1.2'), 'ztensor for Python 1.0.2 to 1.2.3, ztensor')

@@ -20,7 +20,7 @@ const model = () =>
   )
 const attributesOf = (path) => {
   const file = openSync(path)
-  const { attributes } = file
+  const { metadata: attributes } = file
   file.close()
   return { ...attributes }
 }

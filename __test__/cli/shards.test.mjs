@@ -18,7 +18,7 @@ test('ls, info, verify and cat accept a folder, an index and a list', async (t) 
       ['z.first', 'a.second', 'b.third'],
     )
     const info = await run('info', '--json', '--join', ...source)
-    t.like(JSON.parse(info.stdout), { tensors: 3, attributes: { format: 'pt' }, files: { length: 2 } })
+    t.like(JSON.parse(info.stdout), { tensors: 3, metadata: { format: 'pt' }, files: { length: 2 } })
   }
   const cat = await run('cat', folder, 'b.third')
   t.true(cat.stdout.includes('[4, 5, 6]'), cat.stdout)

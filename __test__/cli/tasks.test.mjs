@@ -39,13 +39,13 @@ test('convert: plan, tasks and finish write the same as one command', async (t) 
   t.like(JSON.parse(json.stdout), { event: 'done', path: to.path('m.safetensors.index.json'), skipped: [] })
 })
 
-test('convert --plan takes --dequantize, --no-attributes and patterns of --skip', async (t) => {
+test('convert --plan takes --dequantize, --no-copy-metadata and patterns of --skip', async (t) => {
   const [to, whole, work] = Array.from({ length: 3 }, scratchFolder)
   const source = fixture('gguf/types.gguf')
   const all = await run(['convert', source, whole.path('m.safetensors'), '--dequantize', '--skip'])
   const left = Array.from(all.stdout.matchAll(/tensor "([^"]+)"/g), ([, name]) => name)
   for (const name of whole.names()) rmSync(whole.path(name))
-  const options = ['--dequantize', 'f32', '--no-attributes', '--max-shard-size', '4000']
+  const options = ['--dequantize', 'f32', '--no-copy-metadata', '--max-shard-size', '4000']
   for (const name of left) options.push('--skip', name)
   const { job, results } = await planned(t, work, ['convert', source, to.path('m.safetensors'), ...options, '--plan'])
   t.true(results.length > 1)

@@ -3,7 +3,8 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
-import { convert, create, open, planJob, saveFile } from 'ztensor'
+import { convert, create, open, saveFile } from 'ztensor'
+import { planJob } from 'ztensor/jobs'
 import { run } from '../helpers/command.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
@@ -62,7 +63,7 @@ test('llama.cpp is a reader of whole models with its tokenizer alone', async (t)
   t.true((await convert(folder, source)).readers.includes(LLAMA_CPP))
   t.true((await readersOf(source)).includes(LLAMA_CPP))
   t.true((await readersOf(source, { quantize: 'q8_0' })).includes(LLAMA_CPP))
-  const { attributes } = await open(source)
+  const { metadata: attributes } = await open(source)
   const layers = `${attributes['general.architecture']}.block_count`
   for (const [what, options] of Object.entries({
     'one layer': { filter: 'blk.0.*' },
@@ -81,7 +82,7 @@ test('llama.cpp is a reader of whole models with its tokenizer alone', async (t)
 test('Python before 2 is no reader of quantized tensors', async (t) => {
   const path = await llama()
   for (const version of ['1.0', '1.2', '2']) {
-    const options = { version, attributes: {}, overwrite: true }
+    const options = { version, copyMetadata: false, overwrite: true }
     const { readers } = await convert(path('m.gguf'), path('p.zt'), { ...options, quantize: 'q8_0' })
     t.is(readers.length > 1, version === '2', version)
     t.true((await convert(path('m.gguf'), path('plain.zt'), options)).readers.length > 1, version)
@@ -250,8 +251,8 @@ test('options that take the architecture from a GGUF file are an error, and crea
   const source = (await llama())('m.gguf')
   const { path } = scratchFolder()
   for (const options of [
-    { attributes: false },
-    { attributes: {} },
+    { copyMetadata: false, copyAttributes: false },
+    { copyMetadata: false },
     { metadata: { 'general.architecture': undefined } },
   ]) {
     const error = await rejectionOf(() => convert(source, path('x.gguf'), options))
@@ -260,10 +261,10 @@ test('options that take the architecture from a GGUF file are an error, and crea
     await convert(source, path('x.gguf'), { ...options, checkpoint: false, overwrite: true })
     rmSync(path('x.gguf'))
   }
-  const { code, stderr } = await run(['convert', source, path('x.gguf'), '--no-attributes'])
+  const { code, stderr } = await run(['convert', source, path('x.gguf'), '--no-copy-metadata'])
   t.is(code, 2)
   t.regex(stderr, /general\.architecture.*--no-checkpoint/s)
-  t.is((await run(['convert', source, path('x.gguf'), '--no-attributes', '--no-checkpoint'])).code, 0)
+  t.is((await run(['convert', source, path('x.gguf'), '--no-copy-metadata', '--no-checkpoint'])).code, 0)
   // A copy of a file that has none, such as an importance matrix.
   await saveFile(path('bare.gguf'), { a: Float32Array.of(1) })
   const { readers } = await convert(path('bare.gguf'), path('copy.gguf'))

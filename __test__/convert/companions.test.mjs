@@ -28,7 +28,7 @@ async function makeCheckpoint() {
 async function attributesOf(source, out, options) {
   await convert(source, out, { overwrite: true, ...options })
   const file = await open(out)
-  const { attributes } = file
+  const { metadata: attributes } = file
   file.close()
   return attributes
 }

@@ -2,7 +2,8 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import test from 'ava'
-import { convert, create, openSync, planJob, saveFile } from 'ztensor'
+import { convert, create, openSync, saveFile } from 'ztensor'
+import { planJob } from 'ztensor/jobs'
 import { source as compiled } from '../../scripts/source.mjs'
 import { sameBytes } from '../helpers/bytes.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
@@ -40,7 +41,7 @@ for (const { name, path, bytes } of vectors) {
       const fromPath = scratchPath('target')
       const fromMemory = scratchPath('target')
       const source = openSync(path)
-      const how = { ...options, attributes: false, skip: true }
+      const how = { ...options, copyMetadata: false, copyAttributes: false, skip: true }
       let result
       try {
         result = await convert(path, fromPath, how)
@@ -86,17 +87,17 @@ test('copies attributes that the target supports, and rejects others on request'
   const target = scratchPath('target.zt')
   await convert(source, target)
   const [from, to] = [openSync(source), openSync(target)]
-  t.deepEqual({ ...to.attributes }, { ...from.attributes })
+  t.deepEqual({ ...to.metadata }, { ...from.metadata })
   t.is(to.generator, from.generator)
   from.close()
   to.close()
-  const error = await rejectionOf(() => convert(source, scratchPath('target.btf'), { strictAttributes: true }))
+  const error = await rejectionOf(() => convert(source, scratchPath('target.btf'), { strictMetadata: true }))
   t.is(error?.code, 'ZT_INVALID_ARG')
   t.true(error.message.includes('attributes'))
   const own = scratchPath('own.zt')
-  await convert(source, own, { attributes: { a: 1 }, generator: 'me' })
+  await convert(source, own, { copyMetadata: false, metadata: { a: 1 }, generator: 'me' })
   const file = openSync(own)
-  t.deepEqual({ ...file.attributes }, { a: 1 })
+  t.deepEqual({ ...file.metadata }, { a: 1 })
   t.is(file.generator, 'me')
   file.close()
 })

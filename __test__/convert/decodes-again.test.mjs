@@ -89,7 +89,7 @@ for (const [turn, folder] of FOLDERS.entries()) {
         const path = fixturePath(`${folder}/${name}`)
         const to = scratchPath('out.zt')
         // Each tensor alone: stored, or rejected before anything is written.
-        const how = { ...options, attributes: false, skip: true }
+        const how = { ...options, copyMetadata: false, copyAttributes: false, skip: true }
         const { skipped } = await convert(path, to, how).catch((error) => {
           if (!error.message.startsWith('no tensor is left: ')) throw error
           return { skipped: error.cause }
@@ -113,7 +113,7 @@ for (const [turn, folder] of FOLDERS.entries()) {
         t.true((await made.verify()).ok, name)
         made.close()
         if (!numbered && remaining.length > 0) {
-          const { changed, removed } = await diff(path, to, { attributes: false })
+          const { changed, removed } = await diff(path, to, { metadata: false })
           t.deepEqual(
             changed.map(({ name: key }) => key),
             [],
@@ -123,7 +123,10 @@ for (const [turn, folder] of FOLDERS.entries()) {
         }
         if (left.size > 0) {
           const never = scratchPath('never')
-          t.truthy(await rejectionOf(() => convert(path, never, { ...options, attributes: false })), name)
+          t.truthy(
+            await rejectionOf(() => convert(path, never, { ...options, copyMetadata: false, copyAttributes: false })),
+            name,
+          )
           t.false(existsSync(never), name)
         }
         source.close()
@@ -153,7 +156,7 @@ test('the default version of .zt keeps quantized tensors and their other attribu
     // And from there on.
     const again = scratchPath('again.zt')
     await convert(to, again, { version: '1.2' })
-    t.true((await diff(fixturePath(name), again, { attributes: false })).same)
+    t.true((await diff(fixturePath(name), again, { metadata: false })).same)
     source.close()
     made.close()
   }

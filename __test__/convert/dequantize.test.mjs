@@ -52,7 +52,8 @@ for (const source of [GGUF, TFLITE, ...QUANTIZED]) {
           ...format,
           dequantize,
           skip: true,
-          attributes: false,
+          copyMetadata: false,
+          copyAttributes: false,
           source: { shards: 'none' },
         })
         const file = await open(path, { verify: true })
@@ -109,7 +110,13 @@ test('keeps attributes except the parameters of the layout', async (t) => {
     const { layout, attributes } = file.tensor('q')
     t.deepEqual([layout, attributes], ['dense', { note: 'kept', scale: [1, { x: null }] }], options.version)
     file.close()
-    await convert(source, path, { ...options, dequantize: 'float32', attributes: false, overwrite: true })
+    await convert(source, path, {
+      ...options,
+      dequantize: 'float32',
+      copyMetadata: false,
+      copyAttributes: false,
+      overwrite: true,
+    })
     const bare = await open(path)
     t.deepEqual(bare.tensor('q').attributes, {})
     bare.close()
@@ -128,9 +135,13 @@ test('names attributes that the target cannot store, except parameters', async (
     )
     t.regex(skipped[0].message, /has no attributes of a tensor/)
   }
-  const strict = { dequantize, strictAttributes: true }
+  const strict = { dequantize, strictMetadata: true }
   const error = await rejectionOf(() => convert(source, scratchPath('strict.safetensors'), strict))
   t.regex(error.message, /tensor "q": safetensors has no attributes of a tensor/)
-  const { skipped } = await convert(GGUF, scratchPath('plain.safetensors'), { dequantize, attributes: {}, skip: true })
+  const { skipped } = await convert(GGUF, scratchPath('plain.safetensors'), {
+    dequantize,
+    copyMetadata: false,
+    skip: true,
+  })
   t.false(skipped.some(({ message }) => /attributes of a tensor/.test(message)))
 })

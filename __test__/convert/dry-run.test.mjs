@@ -17,7 +17,7 @@ async function llama() {
 
 async function plain() {
   const { path } = scratchFolder()
-  const writer = await create(path('m.zt'), { version: '1.2', attributes: { a: 'b', list: [1] } })
+  const writer = await create(path('m.zt'), { version: '1.2', metadata: { a: 'b', list: [1] } })
   for (let at = 0; at < 7; at++)
     await writer.add(`t.${at}`, { dtype: 'float32', shape: [at + 1, 100], data: new Float32Array(100 * (at + 1)) })
   await writer.add('half', { dtype: 'float16', shape: [3], data: new Uint16Array(3) })

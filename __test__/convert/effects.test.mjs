@@ -1,7 +1,8 @@
 // An option of a conversion that has no effect is an error that names it, in calls, plans of jobs and the command.
 import { existsSync } from 'node:fs'
 import test from 'ava'
-import { convert, create, editMetadata, openSync, planJob, saveFile } from 'ztensor'
+import { convert, create, editMetadata, openSync, saveFile } from 'ztensor'
+import { planJob } from 'ztensor/jobs'
 import { run } from '../helpers/command.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
@@ -192,7 +193,7 @@ test('a key of metadata to remove that does not exist is an error, as in editMet
     t,
     source,
     'x.gguf',
-    { attributes: METADATA, metadata: { 'general.name': undefined } },
+    { copyMetadata: false, metadata: { ...METADATA, 'general.name': undefined } },
     'metadata',
     /"general\.name"/,
   )
@@ -209,10 +210,10 @@ test('a key of metadata to remove that does not exist is an error, as in editMet
   t.is((await rejectionOf(() => editMetadata(source, { remove: 'nope' }))).code, 'ZT_NOT_FOUND')
   const target = scratchPath('y.gguf')
   await convert(source, target, { metadata: { 'general.name': undefined } })
-  t.false('general.name' in openSync(target).attributes)
+  t.false('general.name' in openSync(target).metadata)
   // The target holds no such value, but the source has the key.
   const odd = scratchPath('odd.zt')
-  await saveFile(odd, { a: Float32Array.of(1) }, { attributes: { bytes: Uint8Array.of(1), text: 'b' } })
+  await saveFile(odd, { a: Float32Array.of(1) }, { metadata: { bytes: Uint8Array.of(1), text: 'b' } })
   await convert(odd, scratchPath('x.safetensors'), { metadata: { bytes: undefined } })
 })
 

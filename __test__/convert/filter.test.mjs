@@ -1,6 +1,8 @@
 // `filter` is a glob, a list of globs or a function, in every call that has it.
 import test from 'ava'
-import { convert, diff, open, planJob, report, serveReport } from 'ztensor'
+import { convert, diff, open } from 'ztensor'
+import { planJob } from 'ztensor/jobs'
+import { report, serveReport } from 'ztensor/report'
 import { run } from '../helpers/command.mjs'
 import { isArgumentError, rejectionOf } from '../helpers/errors.mjs'
 import { written } from '../helpers/sample-files.mjs'

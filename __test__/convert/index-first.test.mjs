@@ -23,7 +23,7 @@ async function both(source, options) {
   const [direct, spooled] = [scratchPath('direct'), scratchPath('spooled')]
   await convert(source, direct, options)
   const file = openSync(source)
-  const writer = await create(spooled, options.attributes === undefined ? { ...options, attributes } : options)
+  const writer = await create(spooled, options.metadata === undefined ? { ...options, metadata: attributes } : options)
   let at = 0
   for (const [name, tensor] of file) await writer.add(options.format === 'btf' ? String(at++) : name, tensor.data)
   await writer.finish()
@@ -34,13 +34,13 @@ async function both(source, options) {
 for (const compression of [undefined, { level: 1, minSavings: 0 }]) {
   const source = scratchPath('source.zt')
   test.serial(`safetensors, BTF and npy, ${compression === undefined ? 'raw' : 'compressed'} before`, async (t) => {
-    await saveFile(source, tensors, { version: '1.2', attributes, compression })
+    await saveFile(source, tensors, { version: '1.2', metadata: attributes, compression })
     const [direct, spooled] = await both(source, { format: 'safetensors' })
     t.true(direct.equals(spooled))
     const simple = scratchPath('simple.zt')
     const { 'layer.10': a, 'layer.1': b } = tensors
     await saveFile(simple, { a, b }, { version: '1.2', compression })
-    const [first, second] = await both(simple, { format: 'btf', attributes: {} })
+    const [first, second] = await both(simple, { format: 'btf', copyMetadata: false })
     t.true(first.equals(second))
     const [one, other] = [scratchPath('one.zt'), scratchPath('a.npy')]
     await saveFile(one, { a }, { version: '1.2', compression })
@@ -59,11 +59,12 @@ test('the index has the new names, the filtered tensors, the cast and the attrib
     filter: ({ size }) => size > 0,
     rename: (name) => `${name.length}.${name}`,
     cast: { float32: 'float64' },
-    attributes: { made: 'new' },
+    copyMetadata: false,
+    metadata: { made: 'new' },
   })
   const file = openSync(target)
   t.is(file.size, count)
-  t.deepEqual(file.attributes, { made: 'new' })
+  t.deepEqual(file.metadata, { made: 'new' })
   for (const [name, expected] of Object.entries(tensors).filter(([, { length }]) => length > 0)) {
     const { data } = file.tensor(`${name.length}.${name}`)
     t.true(same(data, expected instanceof Float32Array ? Float64Array.from(expected) : expected))

@@ -1,7 +1,8 @@
 // Tensors whose names a target cannot store are reported before anything is written, so that `skip` can leave them out.
 import { existsSync, writeFileSync } from 'node:fs'
 import test from 'ava'
-import { convert, create, open, openSync, planJob } from 'ztensor'
+import { convert, create, open, openSync } from 'ztensor'
+import { planJob } from 'ztensor/jobs'
 import { run } from '../helpers/command.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFolder, written } from '../helpers/sample-files.mjs'
@@ -71,10 +72,10 @@ test('rejects a duplicate new name, and keeps the target', async (t) => {
 test('skips attributes of the file with names that canonical files reject', async (t) => {
   const { path } = scratchFolder()
   const from = path('from.zt')
-  const writer = await create(from, { version: '1.2', attributes: { [nfd]: 'x' } })
+  const writer = await create(from, { version: '1.2', metadata: { [nfd]: 'x' } })
   await writer.add('a', Int8Array.of(1))
   await writer.finish()
-  await t.throwsAsync(convert(from, path('a.zt'), { version: '2', strictAttributes: true }), { message: /attributes/ })
+  await t.throwsAsync(convert(from, path('a.zt'), { version: '2', strictMetadata: true }), { message: /attributes/ })
   const { skipped } = await convert(from, path('a.zt'), { version: '2' })
   t.deepEqual(
     skipped.map(({ tensor }) => tensor),
@@ -123,6 +124,6 @@ test('a source that has something else instead of tensors is an error, and a dat
     t.regex(stderr, pattern)
   }
   // A file without tensors is copied.
-  await written({ version: '1.0', attributes: { a: 1 } }, () => {}, path('empty.zt'))
+  await written({ version: '1.0', metadata: { a: 1 } }, () => {}, path('empty.zt'))
   t.is((await convert(path('empty.zt'), path('copy.zt'))).tensors, 0)
 })

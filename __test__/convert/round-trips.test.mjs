@@ -95,7 +95,7 @@ function contents(path) {
       [...tensor.components].map(([role, component]) => [role, littleEndian(component.data).toString('hex')]).sort(),
     ),
   }))
-  const attributes = plain(file.attributes)
+  const attributes = plain(file.metadata)
   file.close()
   return { attributes, tensors: tensors.sort((a, b) => (a.name < b.name ? -1 : 1)) }
 }
@@ -148,11 +148,12 @@ for (const seed of Array.from({ length: 30 }, (_, at) => at)) {
     const { path } = scratchFolder()
     const adds = model(seed + 1000, {
       kinds: ['dense'],
-      attributes: false,
+      copyMetadata: false,
+      copyAttributes: false,
       dtypes: all.filter((d) => d !== 'complex128' && !d.startsWith('float6')),
     })
     await written(
-      { version: '2', attributes: { note: 'x' } },
+      { version: '2', copyMetadata: false, metadata: { note: 'x' } },
       async (w) => {
         for (const add of adds) await add(w)
       },
@@ -185,7 +186,7 @@ for (const seed of Array.from({ length: 30 }, (_, at) => at)) {
     }
     for (const [target, held] of Object.entries(holds)) {
       const how = target === 'safetensors' ? { format: 'safetensors' } : { version: target }
-      const options = { ...how, strictAttributes: true }
+      const options = { ...how, strictMetadata: true }
       const expected = tensors.filter(held)
       const lost = tensors.filter((tensor) => !held(tensor)).map(({ name }) => name)
       if (lost.length > 0) {

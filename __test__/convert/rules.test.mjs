@@ -1,6 +1,7 @@
 // The rules of `convert({ rename, cast, dtype })`, also in the tasks of a job.
 import test from 'ava'
-import { convert, finishJob, openSync, planJob, runTask } from 'ztensor'
+import { convert, openSync } from 'ztensor'
+import { finishJob, planJob, runTask } from 'ztensor/jobs'
 import { scratchFolder, written } from '../helpers/sample-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 

@@ -84,7 +84,7 @@ test.serial(
   async (t) => {
     const before = spools()
     const { stream, bytes } = sink()
-    const writer = await create(stream, { format: 'safetensors', attributes: { a: 'b' } })
+    const writer = await create(stream, { format: 'safetensors', metadata: { a: 'b' } })
     await writer.add('x', Float32Array.of(1, 2))
     const large = writer.stream('y', { dtype: 'uint8', shape: [3 << 20] })
     large.end(noise(3 << 20, 1))

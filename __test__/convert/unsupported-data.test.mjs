@@ -215,7 +215,7 @@ test('rejects components that a layout or format does not have before it writes 
     )
   }
   const named = await written({ version: '1.2' }, (writer) => writer.add('a', data, { attributes: { offset: 1 } }))
-  await t.throwsAsync(convert(named, scratchPath('a.zt'), { version: '0.1', strictAttributes: true }), {
+  await t.throwsAsync(convert(named, scratchPath('a.zt'), { version: '0.1', strictMetadata: true }), {
     message: /option skip/,
   })
 })

@@ -115,7 +115,7 @@ test('metadata of other kinds describes no model', async (t) => {
     ],
   ]) {
     const path = scratchPath('any.gguf')
-    const writer = await create(path, { attributes, overwrite: true })
+    const writer = await create(path, { metadata: attributes, overwrite: true })
     await writer.add('x', new Float32Array(2))
     await writer.finish()
     t.deepEqual(summaryOf(path).model, expected)

@@ -25,7 +25,7 @@ async function two(options, path) {
     await writer.add('first', Float32Array.of(1, 2, 3), { attributes: { axis: 1, note: 'x' } })
     await writer.add('second', noise(1000, 1))
   }
-  return written({ attributes: { license: 'MIT', made: [1, 2] }, ...options }, add, path)
+  return written({ metadata: { license: 'MIT', made: [1, 2] }, ...options }, add, path)
 }
 const names = (path) => propertiesAt(path).tensors.map(({ name }) => name)
 
@@ -159,14 +159,14 @@ for (const { name: version, options, dtypes } of EDITABLE) {
     test(`${label}: sets and removes single attributes`, async (t) => {
       const path = await two(options)
       const edit = async (editor) => {
-        await editor.setAttributes({ license: 'Apache-2.0', new: { deep: [1n, null, Uint8Array.of(1)] } })
-        await editor.setAttributes(
+        await editor.setMetadata({ license: 'Apache-2.0', new: { deep: [1n, null, Uint8Array.of(1)] } })
+        await editor.setMetadata(
           new Map([
             [7, 'seven'],
             ['new2', 1],
           ]),
         )
-        await editor.setAttributes({ new2: undefined, nothing: undefined })
+        await editor.setMetadata({ new2: undefined, nothing: undefined })
         await editor.setTensorAttributes('first', { axis: undefined, other: true })
         await editor.rename('second', 'renamed')
         await editor.setTensorAttributes('renamed', { a: 1 })
@@ -183,12 +183,12 @@ for (const { name: version, options, dtypes } of EDITABLE) {
       ])
       t.deepEqual(Object.entries(tensors[1].attributes), [['a', 1]])
       const clear = async (editor) => {
-        await editor.setAttributes(new Map([...attributes.keys()].map((key) => [key, undefined])))
+        await editor.setMetadata(new Map([...attributes.keys()].map((key) => [key, undefined])))
         await editor.setTensorAttributes('first', { note: undefined, other: undefined })
       }
       await edited(path, clear, { inPlace })
       const cleared = propertiesAt(path)
-      t.deepEqual(Object.keys(cleared.attributes), [])
+      t.deepEqual(Object.keys(cleared.metadata), [])
       t.deepEqual(Object.keys(cleared.tensors[0].attributes), [])
     })
 
@@ -259,7 +259,7 @@ for (const { name: version, options, dtypes } of EDITABLE) {
       ]
       await Promise.all(calls)
       t.deepEqual(names(path), ['x', 'a', 'first'])
-      for (const call of [() => editor.rename('x', 'y'), () => editor.remove('x'), () => editor.setAttributes({})]) {
+      for (const call of [() => editor.rename('x', 'y'), () => editor.remove('x'), () => editor.setMetadata({})]) {
         t.is((await rejectionOf(call))?.code, 'ZT_CLOSED')
       }
       await editor.abort()
@@ -407,8 +407,8 @@ test("checks arguments before the call's turn", async (t) => {
   isArgumentError(t, await rejectionOf(() => editor.rename(1, 'x')), 'name')
   isArgumentError(t, await rejectionOf(() => editor.rename('first', 'half \ud800')), 'to')
   isArgumentError(t, await rejectionOf(() => editor.remove()), 'name')
-  isArgumentError(t, await rejectionOf(() => editor.setAttributes('x')), 'attributes')
-  isArgumentError(t, await rejectionOf(() => editor.setAttributes({ a: () => {} })), 'attributes')
+  isArgumentError(t, await rejectionOf(() => editor.setMetadata('x')), 'attributes')
+  isArgumentError(t, await rejectionOf(() => editor.setMetadata({ a: () => {} })), 'attributes')
   isArgumentError(t, await rejectionOf(() => editor.setTensorAttributes('first', [1])), 'attributes')
   await editor.abort()
   t.is((await rejectionOf(() => append(path, { maxIndexBytes: 10 })))?.code, 'ZT_LIMIT')

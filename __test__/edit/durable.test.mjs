@@ -233,7 +233,7 @@ if (process.platform !== 'win32') {
         'many arrays',
         '(async () => { for (let i = 0; i < 300; i++) await editor.add(String(i), new Int32Array(2 ** 13)) })()',
       ],
-      ['nothing but an attribute', "editor.setAttributes({ long: 'x'.repeat(5e6) })"],
+      ['nothing but an attribute', "editor.setMetadata({ long: 'x'.repeat(5e6) })"],
     ]) {
       test(`${mode}: growing past the limit by ${what} is ZT_IO, and keeps the old file`, async (t) => {
         const { path, untouched } = await oldFile()
@@ -290,7 +290,7 @@ if (process.platform !== 'win32') {
         return result
       }
       const editor = await step(append(path))
-      await step(editor.setAttributes({ round }))
+      await step(editor.setMetadata({ round }))
       if (round > 1) await step(editor.remove('t' + (round - 1)))
       await step(editor.add('t' + round, new Int32Array(100000).fill(round)))
       await step(editor.add('new', new Int8Array(round)))
@@ -329,7 +329,7 @@ if (process.platform !== 'win32') {
             const file = openSync(path)
             t.true((await file.verify()).ok)
             t.deepEqual([...file.tensor('old').data], [...OLD])
-            const { round: last } = file.attributes
+            const { round: last } = file.metadata
             const { data } = file.tensor(`t${last}`)
             t.is(data.length, 100000)
             t.true(data.every((value) => value === last))

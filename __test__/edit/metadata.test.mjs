@@ -30,7 +30,7 @@ const EDITING = 'ioctl copy_file_range fallocate pwrite64 ftruncate fchmod fsync
 const FORMATS = {
   safetensors: async () => {
     const { path } = scratchFolder()
-    await saveFile(path('a.safetensors'), DATA, { attributes: METADATA })
+    await saveFile(path('a.safetensors'), DATA, { metadata: METADATA })
     return path('a.safetensors')
   },
   gguf: async () =>
@@ -46,7 +46,7 @@ const FORMATS = {
   'zTensor 2': () => zt('2'),
 }
 const zt = (version) =>
-  written({ version, attributes: METADATA }, async (writer) => {
+  written({ version, metadata: METADATA }, async (writer) => {
     for (const [name, data] of Object.entries(DATA)) await writer.add(name, data)
   })
 
@@ -54,7 +54,7 @@ const zt = (version) =>
 function held(path) {
   const file = openSync(path)
   const tensors = Object.fromEntries([...file.values()].map(({ name, data }) => [name, hash(littleEndian(data))]))
-  const { attributes, warnings } = file
+  const { metadata: attributes, warnings } = file
   file.close()
   return { attributes: { ...attributes }, tensors, warnings }
 }
@@ -160,7 +160,7 @@ test('GGUF: values keep their type, get the default, or the requested one', asyn
   }
   await editMetadata(path, { set })
   const file = openSync(path)
-  t.deepEqual({ ...file.attributes }, { ...set, typed: 255, empty: [] })
+  t.deepEqual({ ...file.metadata }, { ...set, typed: 255, empty: [] })
   file.close()
   const types = Object.keys(set).map((key) => [key, typeOf(key)])
   t.deepEqual(Object.fromEntries(types), {
@@ -407,7 +407,7 @@ if (process.platform === 'linux') {
       t.true(statSync(path).blocks * 512 < 2 ** 20)
       const file = await open(path)
       t.deepEqual([...file.tensor('w').shape], [TOTAL])
-      t.is(file.attributes.a.length, 50_000)
+      t.is(file.metadata.a.length, 50_000)
       file.close()
     }
   })

@@ -76,7 +76,7 @@ const call = (editor, edit) => {
     case 'remove':
       return editor.remove(edit.name)
     case 'set':
-      return editor.setAttributes({ [edit.key]: edit.value })
+      return editor.setMetadata({ [edit.key]: edit.value })
     default:
       return editor.setTensorAttributes(edit.name, { [edit.key]: edit.value })
   }
@@ -87,7 +87,7 @@ function isModel(t, path, model, sorted) {
   const file = openSync(path, { verify: true })
   const order = (items) => (sorted ? [...items].sort() : [...items])
   t.deepEqual([...file.keys()], order(model.tensors.map((tensor) => tensor.name)))
-  t.deepEqual(Object.entries(file.attributes), order(model.attributes))
+  t.deepEqual(Object.entries(file.metadata), order(model.attributes))
   for (const { name, bytes, attributes } of model.tensors) {
     t.is(Buffer.compare(littleEndian(file.tensor(name).data), bytes), 0)
     t.deepEqual(Object.entries(file.tensor(name).attributes), order(attributes))

@@ -140,7 +140,7 @@ for (const [version, make, square, tensors] of [
       const edit = async (editor) => {
         await editor.rename('w', 'renamed')
         await editor.add('new', ADDED)
-        await editor.setAttributes({ known: 1 })
+        await editor.setMetadata({ known: 1 })
         await editor.setTensorAttributes('renamed', { also: 2 })
         await editor.setTensorAttributes('v', { also: 2 })
       }
@@ -171,7 +171,7 @@ for (const [version, make, square, tensors] of [
       add: [(editor) => editor.add('x', ADDED), ['w', 'v', 'x']],
       rename: [(editor) => editor.rename('w', 'x'), ['x', 'v']],
       remove: [(editor) => editor.remove('w'), ['v']],
-      setAttributes: [(editor) => editor.setAttributes({ a: 1 }), ['w', 'v']],
+      setMetadata: [(editor) => editor.setMetadata({ a: 1 }), ['w', 'v']],
     }
     for (const { mode, inPlace } of MODES) {
       for (const [what, [edit, names]] of Object.entries(edits)) {
@@ -247,7 +247,7 @@ test('rejects an edit whose index could not be opened, and keeps the file', asyn
   for (const { mode, inPlace } of MODES) {
     const path = scratchFile(bytes)
     const editor = await append(path, { inPlace, maxAttributeValues: 10 })
-    await editor.setAttributes({ many: Array.from({ length: 20 }, (_, i) => i) })
+    await editor.setMetadata({ many: Array.from({ length: 20 }, (_, i) => i) })
     t.is((await rejectionOf(() => editor.finish()))?.code, 'ZT_LIMIT', mode)
     t.true(readFileSync(path).equals(bytes))
     await edited(path, (again) => again.rename('w', 'v'), { inPlace })

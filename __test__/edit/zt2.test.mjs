@@ -35,7 +35,7 @@ async function two(options, path) {
     await writer.add('second', new Uint8Array(10_000).fill(7))
     await writer.add('third', noise(1000, 1))
   }
-  return written({ version: '2', attributes: { license: 'MIT', made: [1, 2] }, ...options }, add, path)
+  return written({ version: '2', metadata: { license: 'MIT', made: [1, 2] }, ...options }, add, path)
 }
 
 async function opened(path, look) {
@@ -100,7 +100,7 @@ for (const [form, { options, alignment }] of Object.entries(FORMS)) {
         await editor.rename('second', 'first')
         await editor.rename('aside', 'second')
         await editor.remove('third')
-        await editor.setAttributes({ license: 'Apache-2.0', a: { z: 1, b: [0.5, null] }, made: undefined })
+        await editor.setMetadata({ license: 'Apache-2.0', a: { z: 1, b: [0.5, null] }, made: undefined })
         await editor.setTensorAttributes('second', { axis: undefined, alpha: true })
         await editor.setTensorAttributes('first', { k: 1n })
       }
@@ -119,12 +119,12 @@ for (const [form, { options, alignment }] of Object.entries(FORMS)) {
       t.deepEqual({ ...after.tensors[1].attributes }, { note: 'x', alpha: true })
       const clear = async (editor) => {
         await editor.add('third', Int8Array.of(3))
-        await editor.setAttributes({ a: undefined, license: undefined })
+        await editor.setMetadata({ a: undefined, license: undefined })
         await editor.setTensorAttributes('second', { note: undefined, alpha: undefined })
       }
       await edited(path, clear, { inPlace })
       const cleared = propertiesAt(path)
-      t.deepEqual(Object.keys(cleared.attributes), [])
+      t.deepEqual(Object.keys(cleared.metadata), [])
       t.deepEqual(
         cleared.tensors.map(({ name, attributes }) => [name, Object.keys(attributes)]),
         [
@@ -203,7 +203,7 @@ test('a canonical file that was edited and compacted equals one created directly
     await writer.add('a', Float32Array.of(1, 2, 3), { attributes: { axis: 1, note: 'x' } })
     await writer.add('twin', new Uint8Array(10_000).fill(7))
   }
-  const fresh = readFileSync(await written({ version: '2', attributes: { license: 'MIT', made: [1, 2] } }, add))
+  const fresh = readFileSync(await written({ version: '2', metadata: { license: 'MIT', made: [1, 2] } }, add))
   for (const { inPlace } of MODES) {
     const path = await two({})
     const edit = async (editor) => {
@@ -266,7 +266,7 @@ test('rejects names and attributes that version 2 does not support, when the cal
     t.is((await rejectionOf(() => editor.add(name, Int8Array.of(1))))?.code, 'ZT_BAD_INDEX', name)
   }
   for (const wrong of [new Map([[7, 1]]), { '': 1 }, { a: 2n ** 70n }]) {
-    isArgumentOrIndex(t, await rejectionOf(() => editor.setAttributes(wrong)))
+    isArgumentOrIndex(t, await rejectionOf(() => editor.setMetadata(wrong)))
     isArgumentOrIndex(t, await rejectionOf(() => editor.setTensorAttributes('first', wrong)))
   }
   const other = openSync(path)
@@ -294,7 +294,7 @@ test('keeps unknown keys, types, encodings and digests, in deterministic order',
     const edit = async (editor) => {
       await editor.rename('w', 'renamed')
       await editor.add('new', Uint8Array.of(5))
-      await editor.setAttributes({ longer: 1, b: 2 })
+      await editor.setMetadata({ longer: 1, b: 2 })
       await editor.setTensorAttributes('renamed', { a: 2 })
     }
     await edited(path, edit, { inPlace })

@@ -67,7 +67,7 @@ test('very many batches are one tensor, whole and in slices', async (t) => {
 
 test('metadata of the schema and of a column become attributes', (t) => {
   t.deepEqual(
-    { ...opened(t, 'numbers.arrow').attributes },
+    { ...opened(t, 'numbers.arrow').metadata },
     { 'made by': 'pyarrow', größe: 'ä', bytes: new Uint8Array([255, 0]) },
   )
   const { attributes } = opened(t, 'nested.arrow').tensor('permuted')

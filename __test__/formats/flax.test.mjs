@@ -50,7 +50,7 @@ for (const name of ['dtypes.msgpack', 'state.msgpack', 'chunked.msgpack', 'value
   })
 
 test('plain values become attributes, without the arrays next to them', (t) => {
-  using('values.msgpack', ({ attributes, warnings }) => {
+  using('values.msgpack', ({ metadata: attributes, warnings }) => {
     t.is(attributes.name, 'tiny ü')
     t.is(attributes.step, 7)
     t.is(attributes.large, 2n ** 63n + 5n)
@@ -75,7 +75,7 @@ test('plain values become attributes, without the arrays next to them', (t) => {
     t.deepEqual([...attributes.numbered], [[-1, 'minus']])
     t.deepEqual(warnings, [])
   })
-  using('state.msgpack', ({ attributes }) => {
+  using('state.msgpack', ({ metadata: attributes }) => {
     t.is(attributes.step, 12345)
     t.deepEqual(Object.keys(attributes), ['opt_state', 'step'])
     t.is(attributes.opt_state['2'], null)
@@ -198,7 +198,7 @@ test('other MessagePack is not a Flax file, unless the format is given', async (
     t.is((await rejectionOf(() => open(bytes))).code, 'ZT_BAD_MAGIC')
   const file = await open(map(['name', str('plain')]), { format: 'flax' })
   t.is(file.size, 0)
-  t.is(file.attributes.name, 'plain')
+  t.is(file.metadata.name, 'plain')
   file.close()
 })
 

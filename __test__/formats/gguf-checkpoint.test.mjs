@@ -3,7 +3,8 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
-import { convert, diff, openSync, planJob } from 'ztensor'
+import { convert, diff, openSync } from 'ztensor'
+import { planJob } from 'ztensor/jobs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 import { CONFIG, checkpoint, HEADS, SHAPES, TOKENIZER, WORDS } from '../helpers/tiny-checkpoint.mjs'
@@ -41,7 +42,7 @@ test('names, row order, dtypes, metadata and tokenizer equal those of llama.cpp'
     t.deepEqual(rowsOf(get(name)), interleaved(rowsOf(source.tensor(own)), heads), name)
   t.is(get('blk.0.attn_q.weight').dtype, 'bfloat16')
   t.is(get('blk.0.attn_norm.weight').dtype, 'float32')
-  const { attributes } = file
+  const { metadata: attributes } = file
   t.like(attributes, {
     'general.architecture': 'llama',
     'general.file_type': 32,
@@ -61,7 +62,7 @@ test('names, row order, dtypes, metadata and tokenizer equal those of llama.cpp'
   // The same from the file, and with explicit metadata.
   const again = scratchPath('y.gguf')
   await convert(path, again, { metadata: { 'general.name': 'other', 'general.url': 'https://example.org' } })
-  t.like(openSync(again).attributes, { 'general.name': 'other', 'general.url': 'https://example.org' })
+  t.like(openSync(again).metadata, { 'general.name': 'other', 'general.url': 'https://example.org' })
 })
 
 test('quantizing a checkpoint during conversion equals quantizing its GGUF afterwards', async (t) => {
@@ -74,7 +75,7 @@ test('quantizing a checkpoint during conversion equals quantizing its GGUF after
   const [a, b] = [openSync(twice), openSync(once)]
   t.deepEqual([...a.keys()], [...b.keys()])
   t.true((await diff(twice, once)).same)
-  t.deepEqual({ ...a.attributes }, { ...b.attributes })
+  t.deepEqual({ ...a.metadata }, { ...b.metadata })
 })
 
 /** The size of blocks that share a factor; not all blocks of the tensors are whole. */
@@ -134,7 +135,7 @@ test('multiplies float8 weights by the factors of their blocks', async (t) => {
     const rounded = wanted.map((row) => row.map(toBFloat16))
     t.deepEqual(rowsOf(a.tensor(name)), rounded, name)
   }
-  t.is(a.attributes['general.file_type'], 32)
+  t.is(a.metadata['general.file_type'], 32)
   for (const file of [source, a, b]) file.close()
   // Quantized from the products, which are not rounded before.
   await convert(full, twice, { quantize: { '*_v.weight': 'q8_0', '*attn_q.*': 'q4_0' } })
@@ -163,7 +164,7 @@ test('accepts an explicit pre-tokenizer if it is not recognized', async (t) => {
   t.is(error.code, 'ZT_UNSUPPORTED_ENCODING', error.message)
   t.regex(error.message, /'tokenizer\.ggml\.pre' in 'metadata'/)
   await convert(folder, target, { metadata: { 'tokenizer.ggml.pre': 'bloom' } })
-  t.is(openSync(target).attributes['tokenizer.ggml.pre'], 'bloom')
+  t.is(openSync(target).metadata['tokenizer.ggml.pre'], 'bloom')
 })
 
 test('a remote checkpoint makes the same file', async (t) => {
@@ -179,14 +180,17 @@ test('a remote checkpoint makes the same file', async (t) => {
   t.deepEqual(readFileSync(remote), readFileSync(near))
   // Without an explicit name, it is that of the folder.
   await convert(web.url('/hub/model.safetensors'), remote, { overwrite: true })
-  t.is(openSync(remote).attributes['general.name'], 'Hub')
+  t.is(openSync(remote).metadata['general.name'], 'Hub')
 })
 
 test('attributes replace all metadata of a checkpoint, also the name of the model, except for the type', async (t) => {
   const { folder } = await checkpoint()
   const target = scratchPath('a.gguf')
-  await convert(folder, target, { attributes: { 'general.architecture': 'other' }, metadata: { 'general.url': 'u' } })
-  t.deepEqual(Object.keys(openSync(target).attributes).sort(), [
+  await convert(folder, target, {
+    copyMetadata: false,
+    metadata: { 'general.architecture': 'other', 'general.url': 'u' },
+  })
+  t.deepEqual(Object.keys(openSync(target).metadata).sort(), [
     'general.architecture',
     'general.file_type',
     'general.url',

@@ -26,7 +26,7 @@ test('ls lists block types with their shapes in elements', async (t) => {
 
 test('quantize takes the type after the target, like llama-quantize', async (t) => {
   const source = scratchPath('floats.gguf')
-  const writer = await create(source, { attributes: { 'general.architecture': 'llama' } })
+  const writer = await create(source, { metadata: { 'general.architecture': 'llama' } })
   await writer.add(
     'blk.0.ffn_up.weight',
     Float32Array.from({ length: 256 }, (_, at) => at),

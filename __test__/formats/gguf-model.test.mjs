@@ -2,7 +2,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
-import { convert, create, open, openSync, planJob, saveFile } from 'ztensor'
+import { convert, create, open, openSync, saveFile } from 'ztensor'
+import { planJob } from 'ztensor/jobs'
 import { run } from '../helpers/command.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -17,7 +18,7 @@ function typesOf(path) {
   const found = {
     matrices: types(({ shape }) => shape.length > 1),
     others: types(({ shape }) => shape.length < 2),
-    stated: file.attributes['general.file_type'],
+    stated: file.metadata['general.file_type'],
   }
   file.close()
   return found
@@ -146,7 +147,11 @@ test('lists llama.cpp as a reader only for files with an architecture, a tokeniz
   t.deepEqual(await readersOf(both), others)
   const { folder } = await checkpoint()
   t.deepEqual((await convert(folder, scratchPath('y.gguf'))).readers, ['llama.cpp', ...others])
-  t.deepEqual((await convert(folder, scratchPath('z.gguf'), { attributes: false, checkpoint: false })).readers, others)
+  t.deepEqual(
+    (await convert(folder, scratchPath('z.gguf'), { copyMetadata: false, copyAttributes: false, checkpoint: false }))
+      .readers,
+    others,
+  )
 })
 
 test('the command prints what is missing, and copies with --no-checkpoint', async (t) => {
@@ -263,7 +268,7 @@ test('general.file_type follows the written types', async (t) => {
   ]) {
     const target = scratchPath('x.gguf')
     await convert(source, target, options)
-    t.is(openSync(target).attributes['general.file_type'], number, JSON.stringify(options))
+    t.is(openSync(target).metadata['general.file_type'], number, JSON.stringify(options))
   }
   for (const [ending, number] of [
     ['zt', 1],
@@ -271,7 +276,7 @@ test('general.file_type follows the written types', async (t) => {
   ]) {
     const target = scratchPath(`x.${ending}`)
     await convert(q8, target, { dequantize: 'float16' })
-    t.is(openSync(target).attributes['general.file_type'], number, ending)
+    t.is(openSync(target).metadata['general.file_type'], number, ending)
   }
 })
 
@@ -308,7 +313,7 @@ test('reads the JSON of a checkpoint like Python, with a warning about repeated 
   const { folder } = await checkpoint({ config })
   const target = scratchPath('x.gguf')
   const { warnings } = await convert(folder, target)
-  t.is(openSync(target).attributes['llama.context_length'], 128)
+  t.is(openSync(target).metadata['llama.context_length'], 128)
   t.like(warnings, [{ code: 'ZT_WARN_REPEATED_KEY' }])
   t.regex(warnings[0].message, /'config\.json'.*max_position_embeddings/)
   // The index of shards, too; the header of safetensors stays strict.

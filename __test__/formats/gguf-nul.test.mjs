@@ -12,20 +12,20 @@ const one = { type: 0, shape: [1], data: Buffer.alloc(4) }
 test('create, convert and rename reject names and keys with NUL in GGUF', async (t) => {
   const { path } = scratchFolder()
   const attributes = { 'general.architecture': 'x' }
-  const writer = await create(path('a.gguf'), { format: 'gguf', attributes })
+  const writer = await create(path('a.gguf'), { format: 'gguf', metadata: attributes })
   const added = await rejectionOf(() => writer.add('a\0b', new Float32Array(1)))
   t.like(added, NUL)
   t.regex(added.message, /NUL/)
   await writer.abort()
   const keyed = await rejectionOf(() =>
-    create(path('b.gguf'), { format: 'gguf', attributes: { ...attributes, 'k\0e': 1 } }),
+    create(path('b.gguf'), { format: 'gguf', metadata: { ...attributes, 'k\0e': 1 } }),
   )
   t.like(keyed, NUL)
   t.regex(keyed.message, /NUL/)
   const source = await create(path('s.zt'))
   await source.add('a\0b', new Float32Array(1))
   await source.finish()
-  const options = { attributes }
+  const options = { copyMetadata: false, metadata: attributes }
   t.like(await rejectionOf(() => convert(path('s.zt'), path('c.gguf'), options)), { ...NUL, tensor: 'a\0b' })
   await convert(path('s.zt'), path('c.gguf'), { ...options, rename: (name) => name.replace('\0', '_') })
   t.deepEqual([...openSync(path('c.gguf')).keys()], ['a_b'])

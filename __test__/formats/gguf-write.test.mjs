@@ -115,14 +115,14 @@ test('values have explicit types, or those that llama.cpp expects', async (t) =>
   t.deepEqual(readFileSync(path), expected(kinds))
   // The same through `attributes`, and again through a conversion, which keeps every type.
   const other = scratchPath('y.gguf')
-  const writer = await create(other, { attributes: metadata })
+  const writer = await create(other, { metadata })
   await writer.add('t', Float32Array.of(1, 2, 3, 4, 5, 6), { shape: [2, 3] })
   await writer.finish()
   const copy = scratchPath('copy.gguf')
   const { skipped } = await convert(other, copy)
   t.deepEqual(skipped, [])
   t.deepEqual(readFileSync(copy), readFileSync(other))
-  t.deepEqual(openSync(copy).attributes['bytes as text'], Uint8Array.of(255))
+  t.deepEqual(openSync(copy).metadata['bytes as text'], Uint8Array.of(255))
 })
 
 const wrong = {
@@ -163,7 +163,7 @@ test('a conversion omits lists of lists, and keeps the types of all other values
   writeFileSync(source, nested)
   const target = scratchPath('x.gguf')
   const { skipped } = await convert(source, target)
-  t.regex(skipped[0].message, /GGUF cannot store 1 attribute of the file: "nested"/)
+  t.regex(skipped[0].message, /GGUF cannot store 1 value of the metadata: "nested"/)
   t.deepEqual(
     readFileSync(target),
     expected([
@@ -171,7 +171,7 @@ test('a conversion omits lists of lists, and keeps the types of all other values
       ['f64', 'f64', 0.1],
     ]),
   )
-  const error = await rejectionOf(() => convert(source, scratchPath('y.gguf'), { strictAttributes: true }))
+  const error = await rejectionOf(() => convert(source, scratchPath('y.gguf'), { strictMetadata: true }))
   t.is(error.code, 'ZT_INVALID_ARG')
 })
 
@@ -287,12 +287,12 @@ test('a set of files states the position of each, and replaces an older set', as
   const set = await open(join(folder, after[0]))
   t.deepEqual(set.warnings, [])
   t.is(set.size, 21)
-  t.is(set.attributes['split.count'], after.length)
-  t.is(set.attributes['split.tensors.count'], 21)
+  t.is(set.metadata['split.count'], after.length)
+  t.is(set.metadata['split.tensors.count'], 21)
   t.true((await diff(source, join(folder, after[0]))).same)
   // Only the first has the metadata of the model.
   const second = await open(join(folder, after[1]), { shards: 'none' })
-  t.deepEqual(Object.keys(second.attributes), ['split.no', 'split.count', 'split.tensors.count'])
+  t.deepEqual(Object.keys(second.metadata), ['split.no', 'split.count', 'split.tensors.count'])
   set.close()
   second.close()
   // A single file again, without the keys of the set.
@@ -341,8 +341,8 @@ test('rules: the first pattern that matches a name applies, and norms are kept',
   t.is(typeOf('blk.0.attn_q.weight'), 'q5_0')
   t.is(typeOf('token_embd.weight'), 'q5_k')
   t.is(typeOf('blk.0.attn_norm.weight'), 'float32')
-  t.is(file.attributes['general.quantization_version'], 2)
-  t.is(file.attributes['general.file_type'], undefined)
+  t.is(file.metadata['general.quantization_version'], 2)
+  t.is(file.metadata['general.file_type'], undefined)
   // The patterns are those of the new names.
   const { quantized: renamed } = await convert(source, scratchPath('y.gguf'), {
     rename: { 'blk.*': 'layer.*' },
@@ -474,20 +474,19 @@ async function quantizedBlocks(tensor) {
 
 test('metadata changes single attributes in any format', async (t) => {
   const source = scratchPath('s.safetensors')
-  await saveFile(source, { a: Float32Array.of(1) }, { attributes: { format: 'pt', license: 'mit' } })
+  await saveFile(source, { a: Float32Array.of(1) }, { metadata: { format: 'pt', license: 'mit' } })
   const target = scratchPath('x.safetensors')
   await convert(source, target, { metadata: { license: undefined, author: 'me' } })
-  t.deepEqual({ ...openSync(target).attributes }, { format: 'pt', author: 'me' })
+  t.deepEqual({ ...openSync(target).metadata }, { format: 'pt', author: 'me' })
   const path = scratchPath('x.zt')
   const writer = await create(path, {
-    attributes: { a: 1, b: 2 },
     metadata: new Map([
-      ['b', undefined],
-      ['c', 3],
+      ['a', 1],
+      [7, 3],
     ]),
   })
   await writer.finish()
-  t.deepEqual({ ...openSync(path).attributes }, { a: 1, c: 3 })
+  t.deepEqual({ ...openSync(path).metadata }, { 7: 3, a: 1 })
   const error = await rejectionOf(() => create(scratchPath('y.btf'), { metadata: { a: 'b' } }))
-  t.regex(error.message, /BTF has no file attributes/)
+  t.regex(error.message, /BTF has no metadata/)
 })

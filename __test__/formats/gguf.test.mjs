@@ -56,7 +56,7 @@ const NUMBERS = [...Array(15).keys()].map((n) => n - 7)
 for (const name of ['plain.gguf', 'plain-big-endian.gguf']) {
   test(`${name}: reads plain types and all types of metadata`, async (t) => {
     const file = openSync(path(name))
-    const { attributes } = file
+    const { metadata: attributes } = file
     t.is(attributes['general.architecture'], 'llama')
     const kinds = Object.fromEntries(Object.entries(attributes).filter(([key]) => key.startsWith('kinds.')))
     t.deepEqual(kinds, {
@@ -119,7 +119,7 @@ test('reads a custom alignment', (t) => {
   t.deepEqual([...file.tensor('a').data], [0, 1, 2])
   t.deepEqual([...file.tensor('b').data], [0, 1, 2, 3, 4])
   for (const tensor of file.values()) t.is(tensor.components.get('data').offset % 4096, 0)
-  t.is(file.attributes['general.alignment'], 4096)
+  t.is(file.metadata['general.alignment'], 4096)
   file.close()
 })
 
@@ -136,8 +136,8 @@ for (const name of SPLIT) {
       'blk.4.weight',
     ])
     t.is(file.files.length, 3)
-    t.is(file.attributes['general.name'], 'three files')
-    t.deepEqual(file.attributes['tokenizer.ggml.tokens'], ['<s>', '</s>'])
+    t.is(file.metadata['general.name'], 'three files')
+    t.deepEqual(file.metadata['tokenizer.ggml.tokens'], ['<s>', '</s>'])
     t.deepEqual(file.warnings, [])
     for (let at = 0; at < 5; at++) {
       const tensor = file.tensor(`blk.${at}.weight`)
@@ -164,7 +164,7 @@ test('a folder and a list of the files of a set open the set', async (t) => {
   for (const source of [folder, SPLIT.map((name) => join(folder, name))]) {
     const file = await open(source)
     t.is(file.size, 5)
-    t.is(file.attributes['general.name'], 'three files')
+    t.is(file.metadata['general.name'], 'three files')
     t.deepEqual(file.warnings, [])
     file.close()
   }
@@ -212,8 +212,8 @@ test('reads versions 1 and 2, and both byte orders', (t) => {
       t.is(file.version, `${version}`)
       t.deepEqual([...file.tensor('t').toFloat32()], [1, 2, 3, 4, 5, 6])
       t.deepEqual([...file.tensor('t').shape], [2, 3])
-      t.deepEqual(file.attributes.list, [[1, 2], ['x']])
-      t.deepEqual(file.attributes.raw, Uint8Array.of(0xff, 0xfe))
+      t.deepEqual(file.metadata.list, [[1, 2], ['x']])
+      t.deepEqual(file.metadata.raw, Uint8Array.of(0xff, 0xfe))
       file.close()
     }
   }
@@ -265,7 +265,7 @@ test('omits attributes beyond the limit, with a warning', (t) => {
     ['after', 'u32', 2],
   ]
   const file = openSync(gguf({ metadata }), { maxAttributeValues: 50 })
-  t.deepEqual(Object.keys(file.attributes), ['before', 'after'])
+  t.deepEqual(Object.keys(file.metadata), ['before', 'after'])
   t.is(file.warnings[0].code, 'ZT_WARN_SKIPPED')
   file.close()
 })
@@ -320,9 +320,9 @@ test('reads an index of many strings, some longer than a read', (t) => {
     ]
     const bytes = gguf({ big, metadata, tensors: [{ name: 't' }] })
     const file = openSync(bytes)
-    t.deepEqual(file.attributes.tokens, tokens)
-    t.true(file.attributes.scores.every((score, at) => score === -at))
-    t.is(file.attributes.after, 'the texts')
+    t.deepEqual(file.metadata.tokens, tokens)
+    t.true(file.metadata.scores.every((score, at) => score === -at))
+    t.is(file.metadata.after, 'the texts')
     t.deepEqual([...file.keys()], ['t'])
     file.close()
     for (const length of [70_000, 200_000, 500_000])
@@ -350,14 +350,14 @@ test('converting to zTensor 2 keeps blocks unchanged', async (t) => {
     t.is(file.tensor(name).layout, `gguf.${type}/1`)
     t.is(differing(file.tensor(name).toFloat32(), expected), 0, type)
   }
-  t.is(file.attributes['general.name'], 'every type')
+  t.is(file.metadata['general.name'], 'every type')
   file.close()
   t.true((await verify(out)).ok)
 })
 
 test('converts plain tensors to safetensors', async (t) => {
   const out = scratchPath('out.safetensors')
-  await convert(path('aligned-4096.gguf'), out, { attributes: {} })
+  await convert(path('aligned-4096.gguf'), out, { copyMetadata: false })
   const file = openSync(out)
   t.deepEqual([...file.tensor('b').data], [0, 1, 2, 3, 4])
   file.close()

@@ -44,7 +44,7 @@ for (const name of ['attributes.h5', 'attributes-latest.h5', 'attributes-ordered
     const file = opened(t, name)
     t.deepEqual({ ...file.tensor('x').attributes }, PLAIN)
     const group = Object.entries(PLAIN).map(([key, value]) => [`group/${key}`, value])
-    t.deepEqual({ ...file.attributes }, { ...PLAIN, ...Object.fromEntries(group), 'long/text': 'x'.repeat(60000) })
+    t.deepEqual({ ...file.metadata }, { ...PLAIN, ...Object.fromEntries(group), 'long/text': 'x'.repeat(60000) })
     t.deepEqual(
       file.warnings.map(({ code, message }) => [code, /structure/.test(message)]),
       Array(3).fill(['ZT_WARN_SKIPPED', true]),
@@ -53,7 +53,7 @@ for (const name of ['attributes.h5', 'attributes-latest.h5', 'attributes-ordered
 }
 
 test('attributes are in creation order if the file stores it', (t) => {
-  const keys = Object.keys(opened(t, 'attributes-ordered.h5').attributes)
+  const keys = Object.keys(opened(t, 'attributes-ordered.h5').metadata)
   t.deepEqual(keys.slice(0, Object.keys(PLAIN).length), Object.keys(PLAIN))
 })
 
@@ -118,7 +118,7 @@ test('links: each name once, and never other files', (t) => {
 
 test('strings and items without a shape become attributes', (t) => {
   const file = opened(t, 'others.h5')
-  t.deepEqual({ ...file.attributes }, { fixed: ['ab', 'c'], null: null, text: 'one text', texts: ['a', 'größe', ''] })
+  t.deepEqual({ ...file.metadata }, { fixed: ['ab', 'c'], null: null, text: 'one text', texts: ['a', 'größe', ''] })
   const untyped = file.warnings.filter(({ code }) => code === 'ZT_WARN_UNKNOWN_TYPE').map(({ tensor }) => tensor)
   t.deepEqual(untyped, ['chunked texts', 'lists', 'longdouble', 'opaque', 'references', 'structure'])
 })
@@ -169,11 +169,11 @@ test("opens Keras' sharded weights by their index, and by their folder", async (
 
 test("Keras' archives list the layers like Keras", (t) => {
   const file = opened(t, 'model.keras')
-  t.is(file.attributes['layers/dense/vars/name'], 'first')
-  t.is(JSON.parse(file.attributes['config.json']).config.name, 'small')
+  t.is(file.metadata['layers/dense/vars/name'], 'first')
+  t.is(JSON.parse(file.metadata['config.json']).config.name, 'small')
   t.is(file.tensor('layers/dense_1/vars/0').dtype, 'bfloat16')
   const legacy = opened(t, 'legacy.h5')
-  t.deepEqual(legacy.attributes['model_weights/layer_names'], ['first', 'batch_normalization', 'second'])
+  t.deepEqual(legacy.metadata['model_weights/layer_names'], ['first', 'batch_normalization', 'second'])
   t.true(legacy.has('model_weights/first/small/first/kernel'))
 })
 
@@ -192,7 +192,7 @@ test('names an unsupported filter, also after a supported one', async (t) => {
 test('an attribute and a dataset with one path both become attributes, with a warning about the new name', (t) => {
   const file = openSync(fixturePath('hdf5-messages/columns.h5ad'))
   t.teardown(() => file.close())
-  t.deepEqual({ ...file.attributes }, { 'obs/_index': '_index', 'obs/_index~2': ['a', 'b'] })
+  t.deepEqual({ ...file.metadata }, { 'obs/_index': '_index', 'obs/_index~2': ['a', 'b'] })
   t.deepEqual(
     file.warnings.map(({ code }) => code),
     ['ZT_WARN_RENAMED'],

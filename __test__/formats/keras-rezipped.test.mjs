@@ -51,7 +51,7 @@ for (const [how, archive] of Object.entries(VARIANTS)) {
     ]) {
       t.is(file.format, 'keras')
       t.deepEqual([...file.keys()], [...expected.keys()])
-      t.is(file.attributes['metadata.json'], '{"keras_version":"3.8.0"}')
+      t.is(file.metadata['metadata.json'], '{"keras_version":"3.8.0"}')
       for (const tensor of file.values()) {
         const other = expected.tensor(tensor.name)
         t.deepEqual(
@@ -145,7 +145,7 @@ for (const [how, [change, wanted]] of Object.entries(LOST_TEXTS)) {
     const file = openSync(scratchFile(zip(changed), 'model.keras'))
     t.teardown(() => file.close())
     t.deepEqual(
-      [file.attributes['config.json'], file.attributes['metadata.json']],
+      [file.metadata['config.json'], file.metadata['metadata.json']],
       [undefined, '{"keras_version":"3.8.0"}'],
     )
     const [{ code, message }, ...others] = file.warnings

@@ -62,7 +62,7 @@ test('a type without a dtype becomes an attribute', (t) => {
 })
 
 test('properties of a model become attributes', (t) => {
-  const { attributes } = opened(t, at('network.xml'))
+  const { metadata: attributes } = opened(t, at('network.xml'))
   t.is(attributes.name, 'größe')
   t.deepEqual(structuredClone(attributes.rt_info.nncf), { weight_compression: { mode: 'int8_sym', ratio: '1.0' } })
   t.regex(attributes.rt_info['OpenVINO Runtime'], /^2026\.4/)
@@ -74,7 +74,7 @@ test('properties of a model become attributes', (t) => {
       ['string', [2]],
     ],
   )
-  const { inputs, outputs } = opened(t, at('none.xml')).attributes
+  const { inputs, outputs } = opened(t, at('none.xml')).metadata
   t.deepEqual(structuredClone(inputs), [
     { name: 'x', type: 'f32', shape: [1, null, '2..5'] },
     { name: 'any', type: 'f32' },
@@ -83,7 +83,7 @@ test('properties of a model become attributes', (t) => {
     outputs.map((one) => 'shape' in one),
     [true, false],
   )
-  const { meta_data: old } = opened(t, at('ten.xml')).attributes
+  const { meta_data: old } = opened(t, at('ten.xml')).metadata
   t.deepEqual(structuredClone(old), { MO_version: '2021.4', cli_parameters: { data_type: 'FP16' } })
 })
 
@@ -92,7 +92,7 @@ test('reads duplicate keys, and elements with both text and children', (t) => {
     '<rt_info><a value="1"/><a value="2"/><b value="3"><c value="4"/></b><info name="a" value="5"/></rt_info>',
     '<rt_info/>',
   ]
-  const { attributes } = opened(t, model([], { more }))
+  const { metadata: attributes } = opened(t, model([], { more }))
   t.deepEqual(structuredClone(attributes.rt_info), { a: '1', b: { c: '4' } })
 })
 

@@ -57,7 +57,7 @@ for (const name of [
   })
 
 test('the names of parameters become attributes', (t) => {
-  using('protocol4.pdparams', ({ attributes }) => {
+  using('protocol4.pdparams', ({ metadata: attributes }) => {
     const names = attributes['StructuredToParameterName@@']
     t.is(names['embedding.weight'], 'embedding_0.w_0')
     t.is(Object.keys(names).length, 9)
@@ -65,16 +65,16 @@ test('the names of parameters become attributes', (t) => {
   // For tensors in other containers, separately for each.
   using('nested.pdparams', (file) => {
     t.is(file.tensor('model.weight').attributes.name, 'linear_0.w_0')
-    t.is(file.attributes.epoch, 3)
-    t.is(file.attributes.note, 'tiny')
-    t.deepEqual(file.attributes.rates, [0.1, 0.01])
-    t.false('model' in file.attributes)
+    t.is(file.metadata.epoch, 3)
+    t.is(file.metadata.note, 'tiny')
+    t.deepEqual(file.metadata.rates, [0.1, 0.01])
+    t.false('model' in file.metadata)
     t.deepEqual(file.warnings, [])
   })
 })
 
 test('the scheduler of an optimizer becomes an attribute', (t) => {
-  using('adam.pdopt', ({ attributes }) => {
+  using('adam.pdopt', ({ metadata: attributes }) => {
     t.is(attributes.LR_Scheduler.last_lr, 0.1)
     t.is(attributes.LR_Scheduler.last_epoch, 0)
   })
@@ -97,7 +97,7 @@ test('divided arrays are joined, and their slices are not listed', (t) => {
       t.deepEqual(file.tensor('large').shape, [50, 70])
       t.deepEqual(file.tensor('half').shape, [30, 31, 4])
       t.is(file.size, 4)
-      t.deepEqual(Object.keys(file.attributes), ['StructuredToParameterName@@'])
+      t.deepEqual(Object.keys(file.metadata), ['StructuredToParameterName@@'])
       // Protocol 2 stores arrays as strings.
       t.is(
         file.tensor('large').copyReason,
@@ -141,7 +141,7 @@ test('omits long bytes that are not an array, with a warning', async (t) => {
     ),
   )
   t.deepEqual([...file.keys()], ['w'])
-  t.deepEqual(Object.keys(file.attributes), ['short'])
+  t.deepEqual(Object.keys(file.metadata), ['short'])
   t.deepEqual(
     file.warnings.map(({ code, message }) => [code, message]),
     [['ZT_WARN_SKIPPED', 'bytes: a value of 5000 bytes has no value']],

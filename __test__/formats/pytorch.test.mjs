@@ -3,7 +3,8 @@ import { mkdirSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import test from 'ava'
-import { convert, finishJob, openSync, planJob, runTask } from 'ztensor'
+import { convert, openSync } from 'ztensor'
+import { finishJob, planJob, runTask } from 'ztensor/jobs'
 import {
   archive,
   build,
@@ -50,7 +51,7 @@ testExpected(folder, {
 for (const [name, expected] of Object.entries(attributes)) {
   test(`${name}: attributes`, (t) => {
     const file = openSync(join(folder, name))
-    t.deepEqual(JSON.parse(JSON.stringify(file.attributes)), expected)
+    t.deepEqual(JSON.parse(JSON.stringify(file.metadata)), expected)
     file.close()
   })
 }
@@ -75,7 +76,7 @@ for (const name of ['dtypes.pt', 'views.pt', 'tied.pt', 'checkpoint.ckpt', 'nump
 
 test('lists the other content of a checkpoint', (t) => {
   const file = openSync(join(folder, 'checkpoint.ckpt'))
-  const found = file.attributes
+  const found = file.metadata
   t.is(found.epoch, 3)
   t.is(found.loss, 0.5)
   t.is(found.big, 1n << 70n)
@@ -268,7 +269,7 @@ test('omits the _metadata of a state_dict, versions of its modules, and lists ot
     dict([text('_metadata'), build(ordered(), dict([text('version'), int(1)]))], [text('note'), text('mine')]),
   )
   const file = openSync(archive(pickle(state), { 'data/0': littleEndian(Float32Array.of(5)) }))
-  t.deepEqual({ ...file.attributes }, { step: 7, note: 'mine' })
+  t.deepEqual({ ...file.metadata }, { step: 7, note: 'mine' })
   t.deepEqual(file.get('w').data, Float32Array.of(5))
   file.close()
 })

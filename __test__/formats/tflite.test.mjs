@@ -16,7 +16,7 @@ testExpected(folder, {
   same(t, file) {
     t.is(file.format, 'tflite')
     t.is(file.version, '3')
-    t.is(file.attributes.description, 'made by hand')
+    t.is(file.metadata.description, 'made by hand')
   },
   verified() {},
 })
@@ -53,7 +53,7 @@ for (const [name, tensors] of Object.entries(dequantized)) {
 test('metadata becomes an attribute, and only constants are listed', (t) => {
   const file = opened(t, 'plain.tflite')
   t.deepEqual(
-    { ...file.attributes.metadata },
+    { ...file.metadata.metadata },
     {
       min_runtime_version: '1.5.0',
       reduced: Uint8Array.from({ length: 32 }, (_, at) => 200 + at),
@@ -96,7 +96,7 @@ test('signatures become attributes: the names of inputs and outputs', (t) => {
   const bytes = model([tensor()], [table({}), buffer(new Array(8).fill(0))], { 7: tables(signature, signature) })
   const file = openSync(bytes)
   t.teardown(() => file.close())
-  t.deepEqual(file.attributes.signatures, { serving_default: { inputs: ['x'], outputs: ['y'] } })
+  t.deepEqual(file.metadata.signatures, { serving_default: { inputs: ['x'], outputs: ['y'] } })
   t.deepEqual(
     file.warnings.map(({ code }) => code),
     ['ZT_WARN_SKIPPED'],

@@ -36,7 +36,7 @@ export function facts(file, bytes) {
       stored: stored(bytes, component),
     })),
   }))
-  const { format, version, generator, attributes } = file
+  const { format, version, generator, metadata: attributes } = file
   return { format, version, generator, attributes, tensors, warnings: file.warnings }
 }
 

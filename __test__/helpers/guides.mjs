@@ -19,5 +19,5 @@ export function blocksOf(page) {
 /** The packages that a program imports, except ztensor and Node's own. */
 export function packagesOf(text) {
   const names = [...text.matchAll(/(?:from|import) '([^']+)'/g)].map(([, name]) => name)
-  return names.filter((name) => name !== 'ztensor' && !/^(node:|\.)/.test(name))
+  return names.filter((name) => !/^(ztensor$|ztensor\/|node:|\.)/.test(name))
 }

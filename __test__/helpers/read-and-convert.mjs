@@ -54,7 +54,7 @@ export const TARGETS = [
 ]
 
 async function converted(path, { options, onDisk }) {
-  const how = { ...options, strictAttributes: true, skip: true }
+  const how = { ...options, strictMetadata: true, skip: true }
   if (onDisk) {
     const target = scratchPath('converted')
     const result = await convert(path, target, { ...how, overwrite: true })

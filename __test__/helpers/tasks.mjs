@@ -1,6 +1,7 @@
 // Helpers of the tests of tasks: models, a set of files to compare, and tasks as JSON.
 import { readFileSync } from 'node:fs'
-import { create, runTask } from 'ztensor'
+import { create } from 'ztensor'
+import { runTask } from 'ztensor/jobs'
 import { sample } from './sample-files.mjs'
 
 /** A copy by way of JSON, as another machine receives it. */
@@ -8,7 +9,7 @@ export const sent = (value) => JSON.parse(JSON.stringify(value))
 
 /** Tensors of odd sizes and several dtypes, whose names need care in JSON; the order of the file is not that of the names. */
 export async function model(path, options = {}) {
-  const writer = await create(path, { attributes: { license: 'MIT' }, ...options })
+  const writer = await create(path, { metadata: { license: 'MIT' }, ...options })
   for (let at = 0; at < 30; at++) {
     const dtype = ['float32', 'bfloat16', 'int8'][at % 3]
     const shape = [at % 4, 3 + at * 7]

@@ -84,7 +84,7 @@ export async function checkpoint({
       return [name, { dtype, shape, data: dtype === 'float64' ? Float64Array.from(data) : data }]
     }),
   )
-  await saveFile(join(folder, 'model.safetensors'), change(tensors), { attributes: { format: 'pt' } })
+  await saveFile(join(folder, 'model.safetensors'), change(tensors), { metadata: { format: 'pt' } })
   writeFileSync(join(folder, 'config.json'), typeof config === 'string' ? config : JSON.stringify(config))
   if (tokenizer) writeFileSync(join(folder, 'tokenizer.json'), JSON.stringify(tokenizer))
   writeFileSync(

@@ -25,7 +25,7 @@ const sources = {
   data: async (file) => file.tensor('w').data.buffer,
   'decoded data': async (file) => file.tensor('z').data.buffer,
   'data of a component': async (file) => file.tensor('w').components.get('data').data.buffer,
-  'bytes of attributes': async (file) => file.attributes.ones.buffer,
+  'bytes of attributes': async (file) => file.metadata.ones.buffer,
   slice: async (file) => file.tensor('w').slice([[1024, LARGE - 1024]]).data.buffer,
 }
 /** Those of a thousand elements. */
@@ -178,7 +178,7 @@ async function main() {
   const compressed = join(folder, 'compressed.zt')
   const pathOf = (source) => (source === 'decoded data' ? compressed : path)
   const ones = new Uint8Array(new Float32Array(SMALL).fill(1).buffer)
-  const writer = await create(path, { version: '1.0', attributes: { ones } })
+  const writer = await create(path, { version: '1.0', metadata: { ones } })
   await writer.add('w', new Float32Array(LARGE).fill(1))
   await writer.add('s', new Float32Array(SMALL).fill(1))
   await writer.add('h', { dtype: 'float16', shape: [LARGE], data: new Uint16Array(LARGE).fill(0x3c00) })

@@ -12,7 +12,8 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import test from 'ava'
-import { convert, create, openSync, planJob, saveFile } from 'ztensor'
+import { convert, create, openSync, saveFile } from 'ztensor'
+import { planJob } from 'ztensor/jobs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { gguf } from '../helpers/gguf-writer.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -115,7 +116,7 @@ test('converts and quantizes with metadata of 300,000 strings', async (t) => {
   await convert(source, copy)
   t.deepEqual(readFileSync(copy), readFileSync(source))
   await convert(source, quantized, { quantize: 'q8_0' })
-  const found = openSync(quantized).attributes['tokenizer.ggml.tokens']
+  const found = openSync(quantized).metadata['tokenizer.ggml.tokens']
   t.is(found.length, tokens.length)
   t.true(found.every((token, at) => token === tokens[at]))
 })
@@ -163,7 +164,7 @@ test('writes circular merges unchanged, like the reference', async (t) => {
   const { folder } = await checkpoint({ tokenizer: { ...TOKENIZER, model: { ...TOKENIZER.model, merges } } })
   const target = scratchPath('x.gguf')
   await convert(folder, target)
-  const { attributes } = openSync(target)
+  const { metadata: attributes } = openSync(target)
   t.deepEqual([...attributes['tokenizer.ggml.merges']], merges)
   t.deepEqual([...attributes['tokenizer.ggml.tokens']], WORDS)
 })
@@ -245,7 +246,7 @@ test('reads only the entries of an importance matrix for quantized tensors, with
   )
   t.deepEqual(shared.data, own.data)
   await convert(source, target, { quantize: 'q4_k_m', imatrix, overwrite: true })
-  t.is(openSync(target).attributes['quantize.imatrix.entries_count'], entries)
+  t.is(openSync(target).metadata['quantize.imatrix.entries_count'], entries)
 })
 
 test('rejects an importance matrix whose entries share bytes before they take more memory than the file', async (t) => {
@@ -263,7 +264,7 @@ test('rejects an importance matrix whose entries share bytes before they take mo
 test('rejects a header that open would reject before it writes anything', async (t) => {
   const path = scratchPath('long.safetensors')
   const error = await rejectionOf(() =>
-    create(path, { format: 'safetensors', attributes: { long: 'a'.repeat(100_000_000) } }),
+    create(path, { format: 'safetensors', metadata: { long: 'a'.repeat(100_000_000) } }),
   )
   t.is(error.code, 'ZT_LIMIT')
   t.false(existsSync(path))

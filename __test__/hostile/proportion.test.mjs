@@ -156,7 +156,7 @@ for (const [name, make] of Object.entries(FILES)) {
       },
       'open and verify': () => openSync(bytes, { verify: true }).close(),
       verify: () => file?.verify(),
-      'look at': () => file && JSON.stringify([file.attributes, file.warnings, ...file.values()].length),
+      'look at': () => file && JSON.stringify([file.metadata, file.warnings, ...file.values()].length),
       'look up a missing name': () => file?.tensor(like(-1)),
     }
     for (const [step, run] of Object.entries(steps)) {

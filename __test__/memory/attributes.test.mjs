@@ -2,7 +2,8 @@
 import { writeFileSync } from 'node:fs'
 import { inspect } from 'node:util'
 import test from 'ava'
-import { convert, create, openSync, report } from 'ztensor'
+import { convert, create, openSync } from 'ztensor'
+import { report } from 'ztensor/report'
 import { run } from '../helpers/command.mjs'
 import { gguf } from '../helpers/gguf-writer.mjs'
 import { hasPeaks, peakOf } from '../helpers/peak-memory.mjs'
@@ -47,7 +48,7 @@ const VALUES = {
 
 async function withValues() {
   const path = scratchPath('values.zt')
-  const writer = await create(path, { version: '1.2', attributes: VALUES })
+  const writer = await create(path, { version: '1.2', metadata: VALUES })
   await writer.add('w', Float32Array.of(1))
   await writer.finish()
   return path
@@ -64,9 +65,9 @@ test('a report shows the beginnings of attributes as it would show all of them',
     const text = inspect(value, options).replace(/^\[Object: null prototype\] /, '')
     return text.length > 4000 ? `${text.slice(0, 4000)}…` : text
   }
-  const expected = Object.entries(file.attributes).map(([key, value]) => ({ key, value: shown(value) }))
-  t.deepEqual(data.file.attributes, expected)
-  t.is(data.file.moreAttributes, 0)
+  const expected = Object.entries(file.metadata).map(([key, value]) => ({ key, value: shown(value) }))
+  t.deepEqual(data.file.metadata, expected)
+  t.is(data.file.moreMetadata, 0)
   t.true(expected.some(({ value }) => value.endsWith('236 more items ]')))
   file.close()
 })
@@ -99,15 +100,15 @@ test('conversions to text: attributes become the JSON that JavaScript writes', a
   const path = await withValues()
   const target = scratchPath('values.safetensors')
   const { skipped } = await convert(path, target)
-  const expected = Object.entries(openSync(path).attributes).flatMap(([key, value]) => {
+  const expected = Object.entries(openSync(path).metadata).flatMap(([key, value]) => {
     if (value instanceof Uint8Array || value instanceof Map) return []
     const text = JSON.stringify(value, (_, item) => (typeof item === 'bigint' ? Number(item) : item))
     return [[key, typeof value === 'string' ? value : key === 'big' ? '9223372036854775808' : text]]
   })
-  t.deepEqual(Object.entries(openSync(target).attributes), expected)
+  t.deepEqual(Object.entries(openSync(target).metadata), expected)
   t.deepEqual(
     skipped.map(({ message }) => message),
-    ['safetensors cannot store 2 attributes of the file: "numbered", "bytes"'],
+    ['safetensors cannot store 2 values of the metadata: "numbered", "bytes"'],
   )
 })
 
@@ -121,7 +122,7 @@ if (hasPeaks) {
         return process.memoryUsage().heapUsed - before`
       return peakOf(t, `const file = z.openSync(${path})`, counted)
     }
-    const all = heapOf('globalThis.kept = file.attributes')
+    const all = heapOf('globalThis.kept = file.metadata')
     t.true(all.printed > 16 * MIB)
     const calls = {
       report: `await z.report(file)`,

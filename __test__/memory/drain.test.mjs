@@ -5,19 +5,8 @@ import { rename } from 'node:fs/promises'
 import { Agent, createServer, get } from 'node:http'
 import { Worker } from 'node:worker_threads'
 import test from 'ava'
-import {
-  compare,
-  convert,
-  create,
-  diff,
-  open,
-  openSync,
-  report,
-  saveFile,
-  serveReport,
-  verify,
-  ZTensorError,
-} from 'ztensor'
+import { compare, convert, create, diff, open, openSync, saveFile, verify, ZTensorError } from 'ztensor'
+import { report, serveReport } from 'ztensor/report'
 import { canMap } from '../helpers/data-placement.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
 import { oneCell, scratchFolder, twoRows, written } from '../helpers/sample-files.mjs'

@@ -60,7 +60,7 @@ if (canMap(4) && process.platform !== 'win32') {
         for (let i = 0; i < 20; i++) sum(data)
         truncate()
         console.log(sum(data))
-        for (const call of [() => tensor.data, () => file.tensor('w'), () => [...file.keys()], () => tensor.toFloat32(), () => tensor.slice([[0, 1]]), () => file.attributes, () => file.evict()])
+        for (const call of [() => tensor.data, () => file.tensor('w'), () => [...file.keys()], () => tensor.toFloat32(), () => tensor.slice([[0, 1]]), () => file.metadata, () => file.evict()])
           console.log(raised(call))
         for (const call of [() => tensor.load(), () => file.load(), () => file.verify(), () => file.prefetch(), async () => tensor.components.get('data').load()])
           console.log(await call().catch((error) => error.code))

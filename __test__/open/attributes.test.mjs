@@ -11,7 +11,7 @@ import { vector } from '../helpers/vectors.mjs'
 /** The attributes of a 1.0 file with these values, in JS. */
 function read(attributes) {
   const file = openSync(zt10({}, { root: { attributes } }))
-  const value = file.attributes
+  const value = file.metadata
   file.close()
   return value
 }
@@ -23,7 +23,7 @@ test('none: returns an empty object without a prototype', (t) => {
     t.deepEqual(Object.keys(value), [])
   }
   const file = openSync(safetensors('{}'))
-  t.deepEqual(Object.keys(file.attributes), [])
+  t.deepEqual(Object.keys(file.metadata), [])
   file.close()
 })
 
@@ -184,8 +184,8 @@ test('indefinite lengths read the same', (t) => {
 
 test('returns the same object at each access', (t) => {
   const file = openSync(zt10({}, { root: { attributes: { a: [1] } } }))
-  t.is(file.attributes, file.attributes)
-  t.is(file.attributes.a, file.attributes.a)
+  t.is(file.metadata, file.metadata)
+  t.is(file.metadata.a, file.metadata.a)
   file.close()
 })
 
@@ -196,7 +196,7 @@ test('reads attributes of a file of 1.2, and of its objects', (t) => {
       { root: { attributes: { framework: 'none' } } },
     ),
   )
-  t.is(file.attributes.framework, 'none')
+  t.is(file.metadata.framework, 'none')
   t.is(file.tensor('w').attributes.axis, 1)
   t.is(Object.getPrototypeOf(file.tensor('w').attributes), null)
   t.deepEqual(Object.keys(file.tensor('v').attributes), [])
@@ -205,13 +205,13 @@ test('reads attributes of a file of 1.2, and of its objects', (t) => {
 
 test('reads metadata of safetensors', (t) => {
   const file = openSync(vector('st-metadata.safetensors').path)
-  t.is(Object.getPrototypeOf(file.attributes), null)
-  t.is(file.attributes.__proto__, 'x')
-  t.is(file.attributes.層, '値')
-  t.is(file.attributes.json, '{"a": [1, 2]}')
+  t.is(Object.getPrototypeOf(file.metadata), null)
+  t.is(file.metadata.__proto__, 'x')
+  t.is(file.metadata.層, '値')
+  t.is(file.metadata.json, '{"a": [1, 2]}')
   file.close()
   const escaped = openSync(safetensors('{"__metadata__":{"\\u0061\\n":"\\ud83d\\ude00\\t\\"\\\\\\/"}}'))
-  t.deepEqual(Object.entries(escaped.attributes), [['a\n', '\u{1f600}\t"\\/']])
+  t.deepEqual(Object.entries(escaped.metadata), [['a\n', '\u{1f600}\t"\\/']])
   escaped.close()
 })
 
@@ -271,11 +271,11 @@ test('many strings and numbers stay unchanged across the borders of their transf
 test('creates attributes once, and again after each opening', (t) => {
   const bytes = zt10({}, { root: { attributes: { list: [1, { two: [] }] } } })
   const [one, other] = [openSync(bytes), openSync(bytes)]
-  t.is(one.attributes, one.attributes)
-  t.deepEqual(one.attributes, other.attributes)
-  t.not(one.attributes, other.attributes)
+  t.is(one.metadata, one.metadata)
+  t.deepEqual(one.metadata, other.metadata)
+  t.not(one.metadata, other.metadata)
   one.close()
-  t.throws(() => one.attributes, { code: 'ZT_CLOSED' })
+  t.throws(() => one.metadata, { code: 'ZT_CLOSED' })
   other.close()
 })
 

@@ -78,15 +78,15 @@ for (const io of ['dma', '', 7, null]) {
   })
 }
 
-for (const maxBytes of [undefined, 1, 100_000, 2 ** 40]) {
-  test(`prefetch with at most ${maxBytes} bytes in progress fetches everything, and counts it`, async (t) => {
+for (const concurrentBytes of [undefined, 1, 100_000, 2 ** 40]) {
+  test(`prefetch with at most ${concurrentBytes} bytes in progress fetches everything, and counts it`, async (t) => {
     const file = openSync(await written())
     file.evict()
     const events = []
-    await file.prefetch(undefined, { maxBytes, onProgress: (progress) => events.push(progress) })
+    await file.prefetch(undefined, { concurrentBytes, onProgress: (progress) => events.push(progress) })
     const all = WORDS.byteLength + 3
     t.like(events.at(-1), { bytes: all, totalBytes: all, tensors: 2, totalTensors: 2 })
-    await file.prefetch(['odd'], { maxBytes })
+    await file.prefetch(['odd'], { concurrentBytes })
     await assertSameBytes(t, file)
     file.close()
   })
@@ -94,8 +94,8 @@ for (const maxBytes of [undefined, 1, 100_000, 2 ** 40]) {
 
 test('prefetch: rejects an invalid limit', async (t) => {
   const file = openSync(await written())
-  for (const maxBytes of [0, -1, 1.5, '1', Number.NaN]) {
-    isArgumentError(t, await rejectionOf(() => file.prefetch(undefined, { maxBytes })), 'maxBytes')
+  for (const concurrentBytes of [0, -1, 1.5, '1', Number.NaN]) {
+    isArgumentError(t, await rejectionOf(() => file.prefetch(undefined, { concurrentBytes })), 'concurrentBytes')
   }
   file.close()
 })

@@ -6,7 +6,7 @@ import { written } from '../helpers/sample-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 
 const filled = (value) =>
-  written({ version: '1.0', attributes: { license: 'MIT', epoch: 3n } }, async (w) => {
+  written({ version: '1.0', metadata: { license: 'MIT', epoch: 3n } }, async (w) => {
     const values = new Float32Array(1000).fill(value)
     await w.add('a', values)
     await w.add('b', values)

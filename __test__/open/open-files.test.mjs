@@ -1,7 +1,8 @@
 // Calls that take a source take a file that is already open as well, and leave it open.
 import { readFileSync } from 'node:fs'
 import test from 'ava'
-import { convert, diff, open, openSync, report, saveFile, verify } from 'ztensor'
+import { convert, diff, open, openSync, saveFile, verify } from 'ztensor'
+import { report } from 'ztensor/report'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 

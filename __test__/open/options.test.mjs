@@ -61,7 +61,7 @@ const CALLS = {
   'file.tensor': [(o) => file.tensor('a', o), 'dtype'],
   'file.load': [(o) => file.load(o), 'names', false],
   'file.load of names': [(o) => file.load(['a'], o), 'concurrency'],
-  'file.prefetch': [(o) => file.prefetch(['a'], o), 'maxBytes'],
+  'file.prefetch': [(o) => file.prefetch(['a'], o), 'concurrentBytes'],
   'file.evict': [(o) => file.evict(o), 'names', false],
   'file.verify': [(o) => file.verify(o), 'canonical'],
   'file.contentDigest': [(o) => file.contentDigest('sha256', o), 'signal'],
@@ -106,7 +106,7 @@ test('load, prefetch and evict take the same names', async (t) => {
   t.deepEqual([...(await file.load({ names: ['m'] })).keys()], ['m'])
   t.is((await file.load(undefined, { concurrency: 1 })).size, 2)
   await file.prefetch(['a'])
-  await file.prefetch({ names: ['a'], maxBytes: 1 })
+  await file.prefetch({ names: ['a'], concurrentBytes: 1 })
   file.evict(['a'])
   file.evict({ names: ['a'] })
   for (const call of ['load', 'prefetch', 'evict']) {

@@ -94,8 +94,8 @@ test('writes no text with a lone surrogate', async (t) => {
     'link name': () => writer.link(HALF, { file: base, tensor: 'x' }),
     'link tensor': () => writer.link('a', { file: base, tensor: HALF }),
     'link shard': () => writer.link('a', { file: base, tensor: 'x', shard: HALF }),
-    'setAttributes attributes': () => writer.add('a', x, { attributes: { a: [HALF] } }),
-    'attributes attributes': () => create(scratchPath(), { attributes: { [HALF]: 1 } }),
+    'setMetadata attributes': () => writer.add('a', x, { attributes: { a: [HALF] } }),
+    'attributes attributes': () => create(scratchPath(), { metadata: { [HALF]: 1 } }),
     'generator generator': () => create(scratchPath(), { version: '1.0', generator: HALF }),
   }
   for (const [name, call] of Object.entries(calls)) isArgumentError(t, await rejectionOf(call), name.split(' ')[1])
@@ -106,8 +106,8 @@ test('writes no text with a lone surrogate', async (t) => {
     'rename to': () => editor.rename('x', HALF),
     remove: () => editor.remove(HALF),
     'tensor attributes': () => editor.setTensorAttributes(HALF, { a: 1 }),
-    attributes: () => editor.setAttributes({ a: HALF }),
-    'attributes taken out': () => editor.setAttributes({ [HALF]: undefined }),
+    attributes: () => editor.setMetadata({ a: HALF }),
+    'attributes taken out': () => editor.setMetadata({ [HALF]: undefined }),
   }
   for (const [name, call] of Object.entries(edits)) t.is((await rejectionOf(call))?.code, 'ZT_INVALID_ARG', name)
   await editor.abort()

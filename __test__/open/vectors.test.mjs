@@ -91,9 +91,9 @@ function isFile(t, file, { name, bytes, meaning }) {
   t.is(file.version, VERSIONS[meaning.group])
   t.is(file.byteLength, bytes.length)
   t.is(file.size, meaning.tensors.length)
-  if (meaning.attributes !== undefined) {
-    t.is(Object.getPrototypeOf(file.attributes), null)
-    t.deepEqual(Object.entries(file.attributes), Object.entries(meaning.attributes))
+  if (meaning.metadata !== undefined) {
+    t.is(Object.getPrototypeOf(file.metadata), null)
+    t.deepEqual(Object.entries(file.metadata), Object.entries(meaning.metadata))
   }
   const names = [...file.keys()]
   t.deepEqual(names, indexNames(name, bytes))

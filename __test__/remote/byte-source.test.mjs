@@ -50,7 +50,7 @@ for (const path of [...vectors.map(({ path }) => path), ...IMPORTED.map(fixtureP
     t.deepEqual([...file.keys()], [...local.keys()])
     t.is(file.format, local.format)
     t.is(file.path, undefined)
-    t.deepEqual(file.attributes, local.attributes)
+    t.deepEqual(file.metadata, local.metadata)
     for (const [name, tensor] of local) {
       const remoteTensor = file.tensor(name)
       t.deepEqual(

@@ -1,6 +1,7 @@
 // The content of a report, also for hostile files.
 import test from 'ava'
-import { create, diff, open, report } from 'ztensor'
+import { create, diff, open } from 'ztensor'
+import { report } from 'ztensor/report'
 import { square10, zt10 } from '../corpus/zt.mjs'
 import { fixture, safetensors, write } from '../helpers/command.mjs'
 import { dataOf, HOSTILE, hashOf, numbersOf, policyOf, shellOf } from '../helpers/report-page.mjs'
@@ -127,7 +128,7 @@ test('hostile names are only data', async (t) => {
   const html = await report(path)
   const data = dataOf(html)
   t.deepEqual(new Set(data.tensors.names), new Set(HOSTILE))
-  t.true(data.file.attributes.some(({ key }) => key === HOSTILE[0]))
+  t.true(data.file.metadata.some(({ key }) => key === HOSTILE[0]))
   // One script of data and one of the page, with any names.
   t.is(html.match(/<script/g).length, 2)
   t.is(html.match(/<\/script/g).length, 2)
@@ -154,9 +155,9 @@ test('shortens long values, and shows how much is omitted', async (t) => {
     Array.from({ length: 2500 }, (_, at) => [`key ${at}`, 'x'.repeat(at === 0 ? 9000 : 1)]),
   )
   const { file } = dataOf(await report(write('long.safetensors', safetensors({ w: ['F32', [1]] }, many))))
-  t.is(file.attributes.length, 2000)
-  t.is(file.moreAttributes, 500)
-  t.true(file.attributes.every(({ value }) => value.length <= 4001))
+  t.is(file.metadata.length, 2000)
+  t.is(file.moreMetadata, 500)
+  t.true(file.metadata.every(({ value }) => value.length <= 4001))
 })
 
 test('a file without tensors has a report', async (t) => {

@@ -35,7 +35,7 @@ runOrExit('cargo', ['+nightly', 'build', '--quiet', '--target', TARGET, '--targe
 
 const folder = mkdtempSync(join(tmpdir(), 'ztensor-asan-'))
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
-for (const part of ['package.json', 'dist', '__test__', 'index.d.ts']) {
+for (const part of ['package.json', 'dist', '__test__', 'index.d.ts', 'jobs.d.ts', 'report.d.ts']) {
   cpSync(join(root, part), join(folder, part), { recursive: true })
 }
 symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'), 'junction')

@@ -8,7 +8,7 @@ import { scratchFolder } from '../helpers/sample-files.mjs'
 const COUNT = 80
 const SETS = {
   'model.safetensors': { maxShardBytes: 1 },
-  'model.gguf': { maxShardBytes: 1, attributes: { 'general.architecture': 'test' } },
+  'model.gguf': { maxShardBytes: 1, metadata: { 'general.architecture': 'test' } },
   'model.zt': { version: '2', maxShardBytes: 8192, alignment: 4096 },
 }
 
@@ -78,7 +78,7 @@ const READ = `import { convert, diff, open } from 'ztensor'
 const FILES = 200
 const FORMATS = {
   safetensors: { name: 'model.safetensors', options: { maxShardBytes: 1 } },
-  gguf: { name: 'model.gguf', options: { maxShardBytes: 1, attributes: { 'general.architecture': 'test' } } },
+  gguf: { name: 'model.gguf', options: { maxShardBytes: 1, metadata: { 'general.architecture': 'test' } } },
   'zTensor 2': { name: 'model.zt', options: { version: '2', maxShardBytes: 1 } },
 }
 

@@ -51,7 +51,7 @@ for (const [what, source] of Object.entries({
       t.is(file.format, 'safetensors')
       t.is(file.version, undefined)
       t.deepEqual([...file.keys()], ORDER)
-      t.deepEqual({ ...file.attributes }, { format: 'pt' })
+      t.deepEqual({ ...file.metadata }, { format: 'pt' })
       t.deepEqual(file.warnings, [])
       const paths = Object.keys(TWO).map(made.path)
       const sizes = paths.map((path) => statSync(path).size)
@@ -103,7 +103,7 @@ test('the only file of a list or folder opens as itself', (t) => {
   writeFileSync(made.path('config.json'), '{}')
   for (const source of [[made.path('m.safetensors')], made.folder]) {
     const file = closeAfterTest(t, openSync(source))
-    t.deepEqual([{ ...file.attributes }, file.files.length], [{ kept: 'yes' }, 1])
+    t.deepEqual([{ ...file.metadata }, file.files.length], [{ kept: 'yes' }, 1])
     t.deepEqual(file.files, [{ path: made.path('m.safetensors'), byteLength: file.byteLength }])
   }
 })
@@ -145,10 +145,10 @@ test('attributes are those of the index, and those that are equal in all files',
     shard({ 'b.third': [4, 5, 6] }, { format: 'pt', own: 'x' }),
   )
   const byIndex = closeAfterTest(t, openSync(made.index))
-  t.deepEqual({ ...byIndex.attributes }, { by: 'us', format: 'np' })
+  t.deepEqual({ ...byIndex.metadata }, { by: 'us', format: 'np' })
   rmSync(made.index)
   const byFolder = closeAfterTest(t, openSync(made.folder))
-  t.deepEqual({ ...byFolder.attributes }, { format: 'pt' })
+  t.deepEqual({ ...byFolder.metadata }, { format: 'pt' })
 })
 
 test('small tensors of many files share windows of their file', async (t) => {
@@ -415,7 +415,7 @@ test("shards: 'none' returns only the names of an index", async (t) => {
   for (const opening of [openSync, open]) {
     const file = await opening(made.index, { shards: 'none' })
     t.deepEqual([...file.keys()].sort(), [...ORDER].sort())
-    t.deepEqual({ ...file.attributes }, { by: 'us' })
+    t.deepEqual({ ...file.metadata }, { by: 'us' })
     t.deepEqual(
       file.files.map(({ path }) => path),
       Object.keys(TWO).map(made.path),

@@ -28,7 +28,7 @@ function assertSameTensors(t, source) {
 
 test('tensors go into the next file when one is full, and the index contains their files', async (t) => {
   const { path, names } = scratchFolder()
-  const writer = await checkpoint(path('m.safetensors'), { attributes: { format: 'pt' } })
+  const writer = await checkpoint(path('m.safetensors'), { metadata: { format: 'pt' } })
   t.false(
     names().some((name) => name.endsWith('.safetensors') || name.endsWith('.json')),
     'nothing before the end',
@@ -43,7 +43,7 @@ test('tensors go into the next file when one is full, and the index contains the
   t.deepEqual(Object.keys(index.weight_map), [...NAMES].sort())
   for (const name of parts(3)) {
     const file = openSync(path(name))
-    t.deepEqual({ ...file.attributes }, { format: 'pt' })
+    t.deepEqual({ ...file.metadata }, { format: 'pt' })
     file.close()
   }
   assertSameTensors(t, path(INDEX))

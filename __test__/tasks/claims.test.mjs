@@ -1,7 +1,8 @@
 // Metadata of the files of a job: a worker could have changed it, so it is compared with the plan.
 import { appendFileSync, closeSync, openSync, renameSync, symlinkSync, writeSync } from 'node:fs'
 import test from 'ava'
-import { create, editMetadata, finishJob, open, planJob } from 'ztensor'
+import { create, editMetadata, open } from 'ztensor'
+import { finishJob, planJob } from 'ztensor/jobs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
 import { model, runAll, sent } from '../helpers/tasks.mjs'
@@ -102,7 +103,7 @@ for (const [title, add] of Object.entries(ADDED))
     test(`rejects a GGUF file of a job with ${title}, ${maxShardBytes}`, async (t) => {
       const { path: scratch } = scratchFolder()
       const source = scratch('s.gguf')
-      const writer = await create(source, { attributes: { 'general.architecture': 'test' } })
+      const writer = await create(source, { metadata: { 'general.architecture': 'test' } })
       for (let at = 0; at < 8; at++) await writer.add(`t${at}`, new Float32Array(2001).fill(at))
       await writer.finish()
       const { made, results, path } = await job(source, 'm.gguf', { maxShardBytes })

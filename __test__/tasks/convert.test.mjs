@@ -16,7 +16,8 @@ import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import test from 'ava'
-import { convert, create, finishJob, open, openSync, planJob, runTask, saveFile, verify } from 'ztensor'
+import { convert, create, open, openSync, saveFile, verify } from 'ztensor'
+import { finishJob, planJob, runTask } from 'ztensor/jobs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
 import { filesOf, model, runAll, sent } from '../helpers/tasks.mjs'
@@ -81,7 +82,7 @@ for (const [title, options] of [
 /** Quantized tensors, each with an attribute that is not a parameter, and one tensor that the targets cannot store. */
 async function quantized() {
   const path = scratchFolder().path('quantized.zt')
-  const writer = await create(path, { version: '1.2', attributes: { license: 'MIT' } })
+  const writer = await create(path, { version: '1.2', metadata: { license: 'MIT' } })
   for (const [at, rows] of [40, 3, 200, 1, 90].entries()) {
     await writer.addObject(`q.${at}`, {
       layout: 'gguf.q8_0/1',
@@ -101,7 +102,7 @@ async function quantized() {
 for (const [title, options] of [
   ['dequantized', { dequantize: 'float32' }],
   ['dequantized and cast', { dequantize: 'bfloat16', dtype: 'float16' }],
-  ['dequantized, without attributes', { dequantize: 'float16', attributes: false }],
+  ['dequantized, without attributes', { dequantize: 'float16', copyMetadata: false, copyAttributes: false }],
 ]) {
   test(`${title}: the same as convert, and the tensors that globs of skip name`, async (t) => {
     const source = await quantized()
@@ -360,7 +361,11 @@ test('the end lists what is left out as convert does, with attributes of the fil
   const [from, to, whole] = [scratchFolder(), scratchFolder(), scratchFolder()]
   const source = from.path('source.zt')
   const attributes = { nested: [1, { a: null }], 'general.architecture': 'llama' }
-  await saveFile(source, { a: new Float32Array(4), mask: { dtype: 'bool', data: Uint8Array.of(1) } }, { attributes })
+  await saveFile(
+    source,
+    { a: new Float32Array(4), mask: { dtype: 'bool', data: Uint8Array.of(1) } },
+    { metadata: attributes },
+  )
   const options = { skip: true }
   const { skipped } = await convert(source, whole.path('m.gguf'), options)
   t.is(skipped.length, 2)
@@ -373,7 +378,7 @@ test('the end lists what is left out as convert does, with attributes of the fil
 test('the plan lists unsupported tensors', async (t) => {
   const { source, to } = await planned()
   const complex = to.path('c.zt')
-  const writer = await create(complex, { version: '2', attributes: { n: 1n } })
+  const writer = await create(complex, { version: '2', metadata: { n: 1n } })
   await writer.add('c', { dtype: 'complex128', shape: [1], data: new Float64Array(2) })
   await writer.add('d', new Float32Array(3))
   await writer.finish()
@@ -386,7 +391,7 @@ test('the plan lists unsupported tensors', async (t) => {
   for (const [given, pattern] of [
     [{ version: '1.2' }, /maxShardBytes is only supported/],
     [{ canonical: true }, /canonical/],
-    [{ attributes: { a: 1n } }, /plain JSON/],
+    [{ metadata: { a: 1n } }, /plain JSON/],
     [{ maxShardBytes: 0 }, /maxShardBytes/],
     [{ filter: 3 }, /filter/],
     [{ onProgress: () => {} }, /onProgress/],
@@ -405,10 +410,10 @@ test('attributes are the given ones, those of the source, or none', async (t) =>
       [{}, {}],
       [{ a: 'b' }, { a: 'b' }],
     ]) {
-      const { job } = await planned({ attributes }, ending)
+      const { job } = await planned({ copyMetadata: attributes === undefined, metadata: attributes }, ending)
       const { path, files } = await finishJob(job, await runAll(job))
       const file = openSync(ending === 'zt' ? path : files[0])
-      t.deepEqual({ ...file.attributes }, found)
+      t.deepEqual({ ...file.metadata }, found)
       file.close()
     }
   }
@@ -417,7 +422,7 @@ test('attributes are the given ones, those of the source, or none', async (t) =>
 test('files of a job have the attributes of the source, also those that JSON cannot represent', async (t) => {
   const { path } = scratchFolder()
   const attributes = { bytes: Uint8Array.of(1, 2), large: 2n ** 60n, list: [1, 'a'], 'not a number': Number.NaN }
-  const writer = await create(path('s.zt'), { version: '2', attributes })
+  const writer = await create(path('s.zt'), { version: '2', metadata: attributes })
   for (const name of ['a', 'b', 'c']) await writer.add(name, new Float32Array(30_000))
   await writer.finish()
   for (const ending of ['zt', 'safetensors']) {
@@ -430,8 +435,8 @@ test('files of a job have the attributes of the source, also those that JSON can
     const result = await convert(path('s.zt'), whole.path(`m.${ending}`), { ...options, ...version })
     if (ending === 'safetensors') t.deepEqual(filesOf(to), filesOf(whole))
     const [one, other] = [done.path, ending === 'zt' ? whole.path('m.zt') : done.path].map((file) => openSync(file))
-    t.deepEqual(one.attributes, other.attributes)
-    if (ending === 'zt') t.deepEqual(one.attributes, attributes)
+    t.deepEqual(one.metadata, other.metadata)
+    if (ending === 'zt') t.deepEqual(one.metadata, attributes)
     t.is(job.warnings.length, result.skipped.length)
     one.close()
     other.close()
@@ -573,7 +578,7 @@ test('a process that may open few files finishes three hundred shards', async (t
     })
     t.is(job.tasks.length, 300)
     writeFileSync(path('input.json'), JSON.stringify([job, await runAll(job)]))
-    const script = `const { finishJob } = require('ztensor'); finishJob(...JSON.parse(require('node:fs').readFileSync(process.argv[1]))).then(({ tensors }) => console.log(tensors))`
+    const script = `const { finishJob } = require('ztensor/jobs'); finishJob(...JSON.parse(require('node:fs').readFileSync(process.argv[1]))).then(({ tensors }) => console.log(tensors))`
     const [program, ...args] =
       process.platform === 'linux'
         ? ['bash', '-c', 'ulimit -n 100; exec "$@"', '-', process.execPath]

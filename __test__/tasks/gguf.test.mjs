@@ -2,7 +2,8 @@
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import test from 'ava'
-import { convert, create, finishJob, open, openSync, planJob, runTask } from 'ztensor'
+import { convert, create, open, openSync } from 'ztensor'
+import { finishJob, planJob, runTask } from 'ztensor/jobs'
 import { some } from '../helpers/campaign.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
@@ -22,7 +23,7 @@ async function llama() {
 async function plain() {
   const path = scratchFolder().path('source.safetensors')
   await writeLlama(`${path}.gguf`, LLAMA)
-  await convert(`${path}.gguf`, path, { attributes: false })
+  await convert(`${path}.gguf`, path, { copyMetadata: false, copyAttributes: false })
   return path
 }
 
@@ -56,7 +57,7 @@ const CASES = {
   'blocks as floats': async () => {
     const [source, blocks] = [await llama(), scratchFolder().path('q.gguf')]
     await convert(source, blocks, { quantize: 'q6_k' })
-    return [blocks, { dequantize: 'bfloat16', attributes: { 'general.architecture': 'x' } }]
+    return [blocks, { dequantize: 'bfloat16', copyMetadata: false, metadata: { 'general.architecture': 'x' } }]
   },
 }
 
@@ -100,7 +101,7 @@ test('the matrix may have a relative path, which the file contains like with con
   await finishJob(job, await runAll(job))
   await convert(source, whole.path('m.gguf'), { quantize: 'q4_k_m', imatrix: path })
   t.deepEqual(filesOf(to), filesOf(whole))
-  t.is(openSync(to.path('m.gguf')).attributes['quantize.imatrix.file'], path.slice(0, 127))
+  t.is(openSync(to.path('m.gguf')).metadata['quantize.imatrix.file'], path.slice(0, 127))
 })
 
 test('lists skipped tensors once, and the plan rejects unsupported ones', async (t) => {
@@ -109,7 +110,7 @@ test('lists skipped tensors once, and the plan rejects unsupported ones', async 
   for (let at = 0; at < 4; at++) await writer.add(`w.${at}.weight`, weights(512, at), { shape: [2, 256] })
   await writer.add('mask', { dtype: 'bool', shape: [2], data: Uint8Array.of(0, 1) })
   await writer.finish()
-  const options = { maxShardBytes: 2000, attributes: { 'general.architecture': 'x' } }
+  const options = { maxShardBytes: 2000, copyMetadata: false, metadata: { 'general.architecture': 'x' } }
   const refused = await rejectionOf(() => planJob('convert', path('s.zt'), path('m.gguf'), options))
   t.like(refused, { code: 'ZT_BAD_DTYPE', tensor: 'mask' })
   const job = sent(await planJob('convert', path('s.zt'), path('m.gguf'), { ...options, skip: 'mask' }))

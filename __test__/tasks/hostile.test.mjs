@@ -2,7 +2,7 @@
 import { readdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import test from 'ava'
-import { finishJob, planJob, runTask } from 'ztensor'
+import { finishJob, planJob, runTask } from 'ztensor/jobs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
 import { filesOf, model, runAll, sent } from '../helpers/tasks.mjs'

@@ -4,13 +4,14 @@ import { once } from 'node:events'
 import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import test from 'ava'
-import { finishJob, planJob, verify } from 'ztensor'
+import { verify } from 'ztensor'
+import { finishJob, planJob } from 'ztensor/jobs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
 import { filesOf, model } from '../helpers/tasks.mjs'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const WORKER = `
-  import { runTask } from 'ztensor'
+  import { runTask } from 'ztensor/jobs'
   let text = ''
   for await (const piece of process.stdin) text += piece
   const { tasks, die } = JSON.parse(text)

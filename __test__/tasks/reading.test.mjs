@@ -1,7 +1,8 @@
 // Verification and statistics in tasks.
 import { readFileSync, writeFileSync } from 'node:fs'
 import test from 'ava'
-import { convert, create, finishJob, openSync, planJob, runTask, verify } from 'ztensor'
+import { convert, create, openSync, verify } from 'ztensor'
+import { finishJob, planJob, runTask } from 'ztensor/jobs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
 import { model, runAll, sent } from '../helpers/tasks.mjs'

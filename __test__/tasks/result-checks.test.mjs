@@ -1,7 +1,8 @@
 // Results of tasks are compared with the plan before the root is written: a worker is not trusted.
 import { existsSync, readFileSync } from 'node:fs'
 import test from 'ava'
-import { create, finishJob, open, planJob, runTask, verify } from 'ztensor'
+import { create, open, verify } from 'ztensor'
+import { finishJob, planJob, runTask } from 'ztensor/jobs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
 import { runAll, sent } from '../helpers/tasks.mjs'

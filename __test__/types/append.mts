@@ -6,7 +6,7 @@ export async function edit(path: string, options: AppendOptions): Promise<string
   await editor.add('a', new Float32Array(6), { shape: [2, 3] })
   await editor.add('b', { data: new Float32Array(1) })
   await editor.add('c', { dtype: 'bfloat16', shape: [1], data: new Float32Array(1) })
-  await editor.setAttributes({ set: [1, null], gone: undefined })
+  await editor.setMetadata({ set: [1, null], gone: undefined })
   await editor.setTensorAttributes('b', new Map([[1, undefined]]))
   await editor.rename('b', 'c')
   const writer: TensorWriter = editor

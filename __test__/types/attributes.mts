@@ -2,10 +2,12 @@ import { type Attributes, type AttributeValue, openSync } from 'ztensor'
 
 type AttributeObject = Exclude<Attributes, ReadonlyMap<unknown, unknown>>
 
+declare const attributes: Attributes
+
 import { type Equal, holds } from './equal.js'
 
-const { attributes } = openSync('model.zt')
-holds<Equal<typeof attributes, Attributes>>()
+const { metadata } = openSync('model.zt')
+holds<Equal<typeof metadata, AttributeObject>>()
 if (attributes instanceof Map) attributes satisfies Map<AttributeValue, AttributeValue>
 else attributes satisfies AttributeObject
 

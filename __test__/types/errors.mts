@@ -1,4 +1,4 @@
-import { type ErrorCode, type OptionHint, openSync, ZTensorError } from 'ztensor'
+import { type ErrorCode, openSync, ZTensorError } from 'ztensor'
 import { type Equal, holds } from './equal.js'
 
 try {
@@ -13,7 +13,7 @@ try {
     offset satisfies number | undefined
     rule satisfies string | undefined
     holds<Equal<typeof error.option, string | undefined>>()
-    holds<Equal<typeof error.hints, readonly OptionHint[] | undefined>>()
+    holds<Equal<typeof error.hints, readonly { readonly option: string; readonly text: string }[] | undefined>>()
     for (const { option, text } of error.hints ?? []) [option, text] satisfies [string, string]
     // @ts-expect-error: hints are not changed
     error.hints?.push({ option: 'overwrite', text: '' })

@@ -1,6 +1,7 @@
 import {
   type AnyLoadedTensor,
   type AnyTensor,
+  type AttributeValue,
   type ConvertOptions,
   type CooTensor,
   type CsrTensor,
@@ -112,15 +113,14 @@ if (one instanceof LoadedTensor && one.dtype === 'float32') {
 }
 // names, options, or both.
 await file.load(['wte'], { concurrency: 2 })
-await file.prefetch(new Set(['wte']), { maxBytes: 1 })
+await file.prefetch(new Set(['wte']), { concurrentBytes: 1 })
 await file.prefetch({ names: ['wte'] })
 file.evict()
 file.evict(['wte'])
 // @ts-expect-error: slices are of tensors
 await file.load({ slices: {} })
 
-// Text has no other type.
-file.metadata['license'] satisfies string | undefined
+file.metadata['license'] satisfies AttributeValue | undefined
 // @ts-expect-error: read-only
 file.metadata['license'] = 'MIT'
 

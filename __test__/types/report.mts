@@ -1,4 +1,5 @@
-import { open, type ReportOptions, type ReportServer, report, serveReport, type TensorFile } from 'ztensor'
+import { open, type TensorFile } from 'ztensor'
+import { type ReportOptions, type ReportServer, report, serveReport } from 'ztensor/report'
 import { type Equal, holds } from './equal.js'
 
 const html = report('model.zt')

@@ -3,7 +3,6 @@ import {
   type AnyTensor,
   type Comparison,
   type Component,
-  type CopyReason,
   compare,
   type Nested,
   type Tensor,
@@ -19,7 +18,7 @@ holds<Equal<typeof tensor.shape, readonly number[]>>()
 holds<Equal<typeof tensor.size, number>>()
 holds<Equal<typeof tensor.byteLength, number>>()
 holds<Equal<typeof tensor.mapped, boolean>>()
-holds<Equal<typeof tensor.copyReason, CopyReason | undefined>>()
+tensor.copyReason satisfies string | undefined
 // @ts-expect-error: read-only
 tensor.shape.push(1)
 // @ts-expect-error: read-only

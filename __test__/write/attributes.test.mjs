@@ -9,9 +9,9 @@ const VERSIONS = ['1.0', '1.2']
 const X = Int8Array.of(1)
 /** Writes attributes of a file and of a tensor, and reads them back. */
 async function there(version, attributes) {
-  const path = await written({ version, attributes }, (writer) => writer.add('x', X, { attributes }))
+  const path = await written({ version, metadata: attributes }, (writer) => writer.add('x', X, { attributes }))
   const file = openSync(path)
-  const back = [file.attributes, file.tensor('x').attributes]
+  const back = [file.metadata, file.tensor('x').attributes]
   file.close()
   return back
 }
@@ -127,15 +127,15 @@ for (const version of VERSIONS) {
 
   test(`${version}: does not write changes that the caller makes afterwards`, async (t) => {
     const attributes = { a: [1], bytes: Uint8Array.of(1) }
-    const path = await written({ version, attributes }, async (writer) => {
+    const path = await written({ version, metadata: attributes }, async (writer) => {
       attributes.a.push(2)
       attributes.bytes[0] = 2
       const added = writer.add('x', X, { attributes: { ...attributes } })
       await added
     })
     const file = openSync(path)
-    t.deepEqual([...file.attributes.a], [1])
-    t.deepEqual([...file.attributes.bytes], [1])
+    t.deepEqual([...file.metadata.a], [1])
+    t.deepEqual([...file.metadata.bytes], [1])
     t.deepEqual([...file.tensor('x').attributes.a], [1, 2])
     file.close()
   })
@@ -173,7 +173,7 @@ test('0.1: attributes of a tensor are separate fields', async (t) => {
   const file = openSync(path)
   t.like(file.tensor('x').attributes, EVERY_KIND)
   t.deepEqual(Object.keys(file.tensor('x').attributes), Object.keys(EVERY_KIND))
-  t.deepEqual(Object.keys(file.attributes), [])
+  t.deepEqual(Object.keys(file.metadata), [])
   file.close()
 })
 
@@ -188,8 +188,8 @@ test('safetensors: attributes are text', async (t) => {
   ])
   for (const given of [attributes, new Map(Object.entries(attributes))]) {
     for (const add of [() => {}, (writer) => writer.add('x', X)]) {
-      const file = openSync(await written({ format: 'safetensors', attributes: given }, add))
-      t.deepEqual(Object.entries(file.attributes), Object.entries(attributes))
+      const file = openSync(await written({ format: 'safetensors', metadata: given }, add))
+      t.deepEqual(Object.entries(file.metadata), Object.entries(attributes))
       file.close()
     }
   }
@@ -197,9 +197,9 @@ test('safetensors: attributes are text', async (t) => {
 
 test('an empty object writes no attributes', async (t) => {
   for (const { options } of WRITE_FORMATS) {
-    const path = await written({ ...options, attributes: {} }, (writer) => writer.add('0', X, { attributes: {} }))
+    const path = await written({ ...options, metadata: {} }, (writer) => writer.add('0', X, { attributes: {} }))
     const file = openSync(path)
-    t.deepEqual(Object.keys(file.attributes), [])
+    t.deepEqual(Object.keys(file.metadata), [])
     t.deepEqual(Object.keys(file.tensor('0').attributes), [])
     file.close()
   }

@@ -137,9 +137,9 @@ const BTF = [
 const bytesOf = (parts) => Buffer.from(parts.map(([hex]) => hex.replaceAll(' ', '')).join(''), 'hex')
 const GOLDEN = [
   ['0.1', ZT01, { version: '0.1' }, 'a'],
-  ['1.0', ZT10, { version: '1.0', generator: 'g', attributes: { k: 65536 } }, 'a'],
-  ['1.2', ZT12, { version: '1.2', attributes: { k: 65536 } }, 'a'],
-  ['safetensors', SAFETENSORS, { format: 'safetensors', attributes: { k: 'v' } }, 'a'],
+  ['1.0', ZT10, { version: '1.0', generator: 'g', metadata: { k: 65536 } }, 'a'],
+  ['1.2', ZT12, { version: '1.2', metadata: { k: 65536 } }, 'a'],
+  ['safetensors', SAFETENSORS, { format: 'safetensors', metadata: { k: 'v' } }, 'a'],
   ['btf', BTF, { format: 'btf' }, '0'],
 ]
 

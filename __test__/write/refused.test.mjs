@@ -203,7 +203,7 @@ const ATTRIBUTES = [
 for (const [what, attributes] of ATTRIBUTES) {
   test(`attributes: rejects ${what}, of a file and of a tensor`, async (t) => {
     const path = scratchPath('attributes.zt')
-    const error = await rejectionOf(() => create(path, { attributes }))
+    const error = await rejectionOf(() => create(path, { metadata: attributes }))
     t.is(error?.code, ARGUMENT, error?.stack)
     t.false(existsSync(path))
     const good = await written({}, async (writer) => {
@@ -254,10 +254,10 @@ const OPTIONS = [
   ['alignment', { alignment: '64' }],
   ['overwrite', { overwrite: 1 }],
   ['generator', { generator: 1 }],
-  ['attributes', { format: 'btf', attributes: { a: 'b' } }],
-  ['attributes', { version: '0.1', attributes: { a: 'b' } }],
-  ['attributes', { format: 'safetensors', attributes: { a: 1 } }],
-  ['attributes', { format: 'safetensors', attributes: new Map([[1, 'a']]) }],
+  ['metadata', { format: 'btf', metadata: { a: 'b' } }],
+  ['metadata', { version: '0.1', metadata: { a: 'b' } }],
+  ['metadata', { format: 'safetensors', metadata: { a: 1 } }],
+  ['metadata', { format: 'safetensors', metadata: new Map([[1, 'a']]) }],
 ]
 
 for (const [argument, options] of OPTIONS) {

@@ -191,14 +191,18 @@ const SPARSE = fixturePath('zt2-sparse.zt')
 
 for (const format of FORMATS.filter(({ name }) => name !== 'btf')) {
   for (const [what, source, how] of [
-    ['dequantized blocks', GGUF, { dequantize: 'float32', attributes: false }],
+    ['dequantized blocks', GGUF, { dequantize: 'float32', copyMetadata: false, copyAttributes: false }],
     [
       'dequantized groups as bfloat16',
       QUANTIZED,
-      { dequantize: format.name === 'npz' ? 'float16' : 'bfloat16', attributes: false },
+      { dequantize: format.name === 'npz' ? 'float16' : 'bfloat16', copyMetadata: false, copyAttributes: false },
     ],
-    ['a cast', fixturePath('zt2-dtypes.zt'), { cast: { float64: 'float32' }, attributes: false }],
-    ...(format.zt ? [['sparse tensors', SPARSE, { attributes: false }]] : []),
+    [
+      'a cast',
+      fixturePath('zt2-dtypes.zt'),
+      { cast: { float64: 'float32' }, copyMetadata: false, copyAttributes: false },
+    ],
+    ...(format.zt ? [['sparse tensors', SPARSE, { copyMetadata: false, copyAttributes: false }]] : []),
   ]) {
     same(`${format.name}: conversion of ${what}`, async () => {
       const to = scratchPath(`converted.${format.options.format ?? 'zt'}`)
@@ -253,7 +257,7 @@ for (const format of ['safetensors', 'gguf', '1.2', '2']) {
   same(`${format}: metadata that is edited`, async () => {
     const zt = format.includes('2')
     const path = scratchPath(zt ? 'x.zt' : `x.${format}`)
-    const writer = await create(path, { attributes: { a: '1', b: '2' }, ...(zt ? { version: format } : {}) })
+    const writer = await create(path, { metadata: { a: '1', b: '2' }, ...(zt ? { version: format } : {}) })
     for (const name of ['t.0', 't.1', 't.2']) await writer.add(name, elements('float32', 24))
     await writer.finish()
     await editMetadata(path, { set: { a: '3' }, remove: 'b', rename: { 't.*': 'u.*' } })

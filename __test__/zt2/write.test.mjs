@@ -59,7 +59,7 @@ for (const [label, order] of Object.entries(ORDERS)) {
   test(`canonical bytes equal the peer's, added ${label}`, async (t) => {
     const { folder, path, names } = scratchFolder()
     await written(
-      { version: '2', attributes },
+      { version: '2', metadata: attributes },
       async (w) => {
         for (const add of order) await add(w)
       },
@@ -72,7 +72,7 @@ for (const [label, order] of Object.entries(ORDERS)) {
 
 test('pieces and streams make the same canonical bytes', async (t) => {
   const [bool, , c, csr, z] = adds
-  const path = await written({ version: '2', attributes }, async (w) => {
+  const path = await written({ version: '2', metadata: attributes }, async (w) => {
     await z(w)
     await streamed(w.stream('b', { dtype: 'int16', shape: [2, 2] }), [
       Buffer.from('01', 'hex'),
@@ -176,15 +176,11 @@ const OPTIONS = [
   ['shards of a canonical file', { version: '2', canonical: true, maxShardBytes: 1 }, /canonical: false/],
   ['shards of another version', { version: '1.0', maxShardBytes: 1 }, /zTensor 2, safetensors and GGUF/],
   ['a generator', { version: '2', generator: 'x' }, /generator/],
-  ['an attribute without a name', { version: '2', attributes: { '': 1 } }, /empty/, 'ZT_BAD_INDEX'],
-  ['an attribute whose name is not text', { version: '2', attributes: new Map([[1, 2]]) }, /texts/],
-  ['an attribute that needs a tag', { version: '2', attributes: { big: 2n ** 64n } }, /tag/],
-  [
-    'attributes nested too deep',
-    { version: '2', attributes: { a: JSON.parse('['.repeat(31) + ']'.repeat(31)) } },
-    /32/,
-  ],
-  ['an attribute not in NFC', { version: '2', attributes: { 'e\u0301': 1 } }, /NFC/, 'ZT_BAD_INDEX'],
+  ['an attribute without a name', { version: '2', metadata: { '': 1 } }, /empty/, 'ZT_BAD_INDEX'],
+  ['an attribute whose name is not text', { version: '2', metadata: new Map([[1, 2]]) }, /texts/],
+  ['an attribute that needs a tag', { version: '2', metadata: { big: 2n ** 64n } }, /tag/],
+  ['attributes nested too deep', { version: '2', metadata: { a: JSON.parse('['.repeat(31) + ']'.repeat(31)) } }, /32/],
+  ['an attribute not in NFC', { version: '2', metadata: { 'e\u0301': 1 } }, /NFC/, 'ZT_BAD_INDEX'],
 ]
 
 for (const [what, options, message, code = 'ZT_INVALID_ARG'] of OPTIONS) {

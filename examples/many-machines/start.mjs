@@ -1,7 +1,7 @@
 // Plans a conversion and hands it to BullMQ: node start.mjs SOURCE TARGET MAX_SHARD_SIZE
 // A flow: its children are the tasks, and its parent, which ends the job, runs when all of them are done.
 import { FlowProducer } from 'bullmq'
-import { planJob } from 'ztensor'
+import { planJob } from 'ztensor/jobs'
 import { connect, QUEUES } from './connection.mjs'
 
 const [source, target, size] = process.argv.slice(2)

@@ -1,6 +1,6 @@
 // Does tasks, and ends jobs, as they come: node worker.mjs, on each machine, as often as it has work for
 import { Worker } from 'bullmq'
-import { finishJob, runTask } from 'ztensor'
+import { finishJob, runTask } from 'ztensor/jobs'
 import { connect, QUEUES } from './connection.mjs'
 
 // A worker that dies is detected when the lock of its task is not renewed: after 30 s, or LOCK_MS.

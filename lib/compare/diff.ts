@@ -22,8 +22,11 @@ export interface DiffOptions extends CompareOptions {
   filter?: Filter<AnyTensor> | undefined
   /** Compare only values: ignore differences of dtypes and layouts. */
   values?: boolean | undefined
-  /** Also compare attributes of the files and of the tensors. */
-  attributes?: boolean | undefined
+  /**
+   * Also compare the attributes of tensors, and count metadata that differs: `same` is false then. Otherwise it is only listed, because
+   * formats store different metadata of the same tensors.
+   */
+  metadata?: boolean | undefined
   /**
    * New names of the first file's tensors, under which the second file has them: a function, or an object of names and patterns, as in
    * `convert`. Two tensors with the same new name are an error.
@@ -42,7 +45,7 @@ export interface DiffTensor {
   readonly layout: Layout
 }
 
-/** An attribute that differs. Its value is undefined on a side that does not have it. */
+/** A value of metadata, or an attribute of a tensor, that differs. It is undefined on a side that does not have it. */
 export interface ChangedAttribute {
   readonly key: unknown
   readonly values: Pair<unknown>
@@ -66,12 +69,13 @@ export interface TensorChange {
   readonly values: { readonly comparison: Comparison } | { readonly components: readonly string[] } | undefined
   /** The roles of additional components whose bytes differ, or that only one side has. */
   readonly components: readonly string[]
+  /** The attributes that differ, if the option `metadata` is set. */
   readonly attributes: readonly ChangedAttribute[]
 }
 
 /** The differences between two files. */
 export interface FileDiff {
-  /** Whether there are no differences. */
+  /** Whether there are no differences of tensors, and with the option `metadata` none of metadata. */
   readonly same: boolean
   /** The tensors that only the second file has. */
   readonly added: readonly DiffTensor[]
@@ -81,8 +85,8 @@ export interface FileDiff {
   readonly changed: readonly TensorChange[]
   /** Number of tensors that both files have and that are equal. */
   readonly unchanged: number
-  /** The file attributes that differ, if `attributes` is set. */
-  readonly attributes: readonly ChangedAttribute[]
+  /** The metadata of the files that differs. */
+  readonly metadata: readonly ChangedAttribute[]
 }
 
 /** After these errors, the bytes are compared instead of the numbers. */
@@ -167,7 +171,7 @@ async function change(a: AnyTensor, b: AnyTensor, options: DiffOptions, compared
     components: options.values
       ? []
       : await differingComponents(a, b, compared, new Set([...otherRoles(a), ...otherRoles(b)])),
-    attributes: options.attributes ? changedAttributes(a.attributes, b.attributes) : [],
+    attributes: options.metadata ? changedAttributes(a.attributes, b.attributes) : [],
   }
 }
 
@@ -264,17 +268,17 @@ async function diffFiles(
     }
     total.did(batch)
   }
-  const attributes = options.attributes ? changedAttributes(a.attributes, b.attributes) : []
-  const same = added.length + removed.length + changed.length + attributes.length === 0
-  return { same, added, removed, changed, unchanged: pairs.length - changed.length, attributes }
+  const metadata = changedAttributes(a.metadata, b.metadata)
+  const differences = added.length + removed.length + changed.length + (options.metadata ? metadata.length : 0)
+  return { same: differences === 0, added, removed, changed, unchanged: pairs.length - changed.length, metadata }
 }
 
 /** `diff` of lib/lazy.ts. */
 export async function diff(a: Source | TensorFile, b: Source | TensorFile, options?: DiffOptions): Promise<FileDiff> {
-  const known = ['atol', 'rtol', 'norms', 'rename', 'filter', 'values', 'attributes', 'onProgress', 'signal'] as const
+  const known = ['atol', 'rtol', 'norms', 'rename', 'filter', 'values', 'metadata', 'onProgress', 'signal'] as const
   const read = readOptions(options, known)
   const rename = optional(read.rename, validateRenaming)
-  for (const key of ['values', 'attributes', 'norms'] as const)
+  for (const key of ['values', 'metadata', 'norms'] as const)
     optional(read[key], (value) => validateBoolean(key, value))
   const { onProgress, signal, ...how } = read
   const job = jobOptions({ onProgress, signal })

@@ -19,13 +19,7 @@ import type { Source } from '../read/source.js'
 import type { Store } from '../read/store.js'
 import { jobOptions } from '../read/verify.js'
 import { optional, readOptions, validateBoolean } from '../values/arguments.js'
-import {
-  type AttributeChanges,
-  type AttributeInput,
-  freezeChanges,
-  freezeMap,
-  mergeChanges,
-} from '../values/attributes.js'
+import { type AttributeChanges, freezeChanges, freezeMap, mergeChanges } from '../values/attributes.js'
 import { dtypes } from '../values/dtype.js'
 import { tensorFilter } from '../values/filter.js'
 import { validateRenaming } from '../values/rename.js'
@@ -53,7 +47,8 @@ export async function convert(
   const read = readOptions(options, CONVERT_OPTIONS)
   const to = validateTarget('target', target, read)
   const creating = withFormat(read, to.path)
-  optional(read.strictAttributes, (value) => validateBoolean('strictAttributes', value))
+  for (const option of ['copyMetadata', 'copyAttributes', 'strictMetadata'] as const)
+    optional(read[option], (value) => validateBoolean(option, value))
   optional(read.dequantize, validateDequantize)
   const job = jobOptions({ onProgress: read.onProgress, signal: read.signal })
   tensorFilter(read.filter)
@@ -87,25 +82,9 @@ function planOf({ outlines = [] }: Begun, unchecked: number): ConvertPlan {
   return { tensors, byteLength, files: (tensors[tensors.length - 1]?.file ?? 0) + 1, unchecked }
 }
 
-/** The attributes of a conversion. */
-interface ChosenAttributes {
-  /** Those to write, unless they are copied natively. */
-  readonly attributes: AttributeInput | undefined
-  /** Whether the source's own are copied natively. */
-  readonly isCopied: boolean
-  /** Errors for those that the target cannot store. */
-  readonly skipped: readonly ZTensorError[]
-}
-
-/** Chooses the attributes to write. */
-function attributesOf(
-  { plan, writing }: Conversion,
-  { attributes, strictAttributes }: ConvertOptions,
-): ChosenAttributes {
-  if (attributes === false) return { attributes: {}, isCopied: false, skipped: [] }
-  const isCopied = attributes === undefined && (plan.attributes || !strictAttributes)
-  return { attributes, isCopied, skipped: isCopied ? leftOutErrors(plan, writing) : [] }
-}
+/** Whether the source's own metadata is copied natively. */
+const copiesMetadata = ({ plan }: Conversion, { copyMetadata = true, strictMetadata }: ConvertOptions): boolean =>
+  copyMetadata && (plan.attributes || !strictMetadata)
 
 /** The part of a conversion's result that says what was quantized. */
 export function quantizedResult({ quantized }: ConversionPlan): ConvertResult['quantized'] {
@@ -202,7 +181,7 @@ async function inspected(
   }
 }
 
-/** The changes of the attributes that are copied natively. `stated` says what was quantized. */
+/** The changes of the metadata that is copied natively. `stated` says what was quantized. */
 function changesOf(metadata: AttributeChanges | undefined, stated: AttributeChanges | undefined) {
   const { set, unset } = freezeChanges('metadata', metadata ?? {})
   // What a mixture states comes last, as llama.cpp writes it.
@@ -224,8 +203,8 @@ async function beginTarget(
   return { store, native, writer, target, ...streams, job }
 }
 
-/** Begins a file with the attributes of a conversion, in memory, and passes its writer to `use`. */
-export async function withAttributes<T>(
+/** Begins a file with the metadata of a conversion, in memory, and passes its writer to `use`. */
+export async function withMetadata<T>(
   file: TensorFile,
   conversion: Conversion,
   given: ConvertOptions,
@@ -241,7 +220,7 @@ export async function withAttributes<T>(
   }
 }
 
-/** Begins the target of a conversion. `begin` hands over the attributes that are not options of the writer, and the tensors. */
+/** Begins the target of a conversion. `begin` hands over the metadata that is no option of the writer, and the tensors. */
 async function beginConversion(
   file: TensorFile,
   conversion: Conversion,
@@ -252,15 +231,15 @@ async function beginConversion(
   const { writing, stated } = conversion
   const store = TensorFile.storeOf(file)
   const generator = given.generator ?? (writing.generator ? file.generator : undefined)
-  const { attributes, isCopied, skipped } = attributesOf(conversion, given)
+  const isCopied = copiesMetadata(conversion, given)
   const changes = mergeChanges({ ...stated }, given.metadata)
   const metadata = metadataOf(writing, { ...given, metadata: changes })
-  const work = await beginTarget(target, { ...given, attributes, generator, metadata }, conversion, store, job)
+  const work = await beginTarget(target, { ...given, generator, metadata }, conversion, store, job)
   const begin = (request: BeginRequest): Promise<Begun> => {
     const whole = isCopied ? { ...request, ...changesOf(metadata, stated) } : request
     return run(store, { signal: job.signal }, (control) => work.native.begin(store.native, work.target, whole, control))
   }
-  return { work, begin, skipped }
+  return { work, begin, skipped: isCopied ? leftOutErrors(conversion.plan, writing) : [] }
 }
 
 /** Writes the tensors that were selected; with `part`, only some of them, as one file of a set. */

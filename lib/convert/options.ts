@@ -5,7 +5,6 @@ import type { JobOptions } from '../native/job.js'
 import type { OpenOptions } from '../read/open.js'
 import type { AnyTensor } from '../read/tensor.js'
 import { validateOneOf } from '../values/arguments.js'
-import type { AttributeInput } from '../values/attributes.js'
 import type { CastRules } from '../values/cast.js'
 import type { DType } from '../values/dtype.js'
 import type { Filter } from '../values/filter.js'
@@ -17,18 +16,17 @@ import { CREATE_OPTIONS, type CreateOptions } from '../write/options.js'
 /** A type of a rule of `quantize`. */
 export type QuantizedType = BlockType | 'f32' | 'f16' | 'bf16'
 
-/** How to convert a file. Its attributes and generator are copied unless you set others. */
-export interface ConvertOptions extends Omit<CreateOptions, 'attributes'>, JobOptions {
+/** How to convert a file. Its metadata and generator are copied, and `metadata` changes what it names. */
+export interface ConvertOptions extends CreateOptions, JobOptions {
+  /** `false` copies nothing of the source's metadata: the file has only what `metadata` sets. */
+  copyMetadata?: boolean | undefined
+  /** `false` copies no attributes of tensors, except parameters of quantized layouts. */
+  copyAttributes?: boolean | undefined
   /**
-   * The file attributes to write instead of the source's. `false` writes no attributes at all, neither of the file nor of tensors;
-   * parameters of quantized layouts stay.
+   * Fail if the target cannot store metadata of the source or attributes of its tensors. By default they are left out and listed in
+   * `skipped`. Where the target stores only text (safetensors), other plain values become JSON text.
    */
-  attributes?: AttributeInput | false | undefined
-  /**
-   * Fail if the target cannot store attributes of the source. By default they are left out and listed in `skipped`. Where the target
-   * stores only text (safetensors), other plain values become JSON text.
-   */
-  strictAttributes?: boolean | undefined
+  strictMetadata?: boolean | undefined
   /**
    * Stores the elements of quantized tensors (GGUF block types, TFLite, `zt.quant_group/1`, `zt.mx/1`) as a dense tensor of this dtype.
    * Each element is computed as float32 and rounded once, to nearest, ties to even. An error if no tensor is quantized.
@@ -108,7 +106,9 @@ export interface ConversionOptions extends ConvertOptions {
 
 export const CONVERT_OPTIONS = [
   ...CREATE_OPTIONS,
-  'strictAttributes',
+  'copyMetadata',
+  'copyAttributes',
+  'strictMetadata',
   'dequantize',
   'checkpoint',
   'quantize',
@@ -141,7 +141,7 @@ export interface ConvertResult {
    */
   readonly path?: string | undefined
   /**
-   * What was left out, with the reasons: attributes that the target cannot store, and with `skip` the tensors that it cannot represent.
+   * What was left out, with the reasons: metadata and attributes that the target cannot store, and with `skip` the tensors that it cannot represent.
    * The errors of tensors and their attributes have the property `tensor`.
    */
   readonly skipped: readonly ZTensorError[]
@@ -158,7 +158,7 @@ export interface ConvertResult {
   }
   /** The warnings of the source, as in `file.warnings`. */
   readonly warnings: readonly Warning[]
-  /** The programs that can read the new file. Python only reads zTensor 1.0 if all file attributes are text. */
+  /** The programs that can read the new file. Python only reads zTensor 1.0 if all metadata is text. */
   readonly readers: readonly string[]
   /** With `dryRun`, what would be written. */
   readonly plan?: ConvertPlan | undefined

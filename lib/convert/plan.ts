@@ -64,13 +64,11 @@ async function fill(
 /** A conversion of the addon. Its plan adds the casts that depend on names. */
 function newConversion(
   casts: Casts,
-  { attributes, dequantize }: Pick<ConvertOptions, 'attributes' | 'dequantize'>,
+  { copyAttributes = true, dequantize }: Pick<ConvertOptions, 'copyAttributes' | 'dequantize'>,
   numbered: boolean,
 ): NativeConversion {
   const dequantized = optional(dequantize, (value) => validateDType('dequantize', value).code)
-  return rethrowNative(
-    () => new binding.NativeConversion(casts.pairs ?? [], dequantized, attributes !== false, numbered),
-  )
+  return rethrowNative(() => new binding.NativeConversion(casts.pairs ?? [], dequantized, copyAttributes, numbered))
 }
 
 /** Validates the option `quantize`. */
@@ -113,16 +111,16 @@ const NO_CASTS: SingleCasts = { cast: NONE, from: NONE, to: NONE }
 
 /** What the options say of a plan, besides casts. */
 function requestOf(given: ConversionOptions, isTask: boolean) {
-  const { attributes, metadata, checkpoint, strictAttributes: strict = false } = given
+  const { metadata, checkpoint, copyMetadata = true, strictMetadata: strict = false } = given
   const { set, unset } = freezeChanges('metadata', metadata ?? {})
   const quantize = quantizeRequest(given)
   return {
     strict,
-    copies: attributes === undefined && !strict,
+    copies: copyMetadata && !strict,
     set,
     unset,
     isAny: isTask || checkpoint === false,
-    ...(attributes !== undefined ? { own: freezeMap('attributes', attributes === false ? {} : attributes) } : {}),
+    ...(copyMetadata ? {} : { own: freezeMap('metadata', {}) }),
     ...(quantize === undefined ? {} : { quantize }),
   }
 }
@@ -136,8 +134,8 @@ export async function planConversion(
   const { signal } = given
   const store = TensorFile.storeOf(file)
   const casts = new Casts(given.cast, given.dtype)
-  // Validates the target's options without the source's attributes, which may be skipped.
-  const { writeFormat, canonical } = writeRequest({ ...given, attributes: undefined, metadata: undefined })
+  // Validates the target's options without the metadata, which may be skipped.
+  const { writeFormat, canonical } = writeRequest({ ...given, metadata: undefined })
   const writing = writingOfId(writeFormat) as Writing
   const native = newConversion(casts, given, writing.numbered)
   const isTask = selectTask !== undefined
@@ -156,13 +154,13 @@ export async function planConversion(
   }
   const plan = await run(store, { signal }, (control) => native.plan(store.native, request, control))
   if (!isTask) await checkEffects(plan, { casts, chosen, catalog }, given)
-  const stated = statedAttributes(plan, writing)
+  const stated = statedMetadata(plan, writing)
   const leftOut = checkpoint?.leftOut ?? passed
   return { writing, canonical, native, plan, checkpoint, leftOut, stated, isTask }
 }
 
-/** The attributes that state what is written: those of a mixture, or else the type of most elements, if it is not that of the source. */
-function statedAttributes({ quantized, statedType }: ConversionPlan, writing: Writing): AttributeChanges | undefined {
+/** The metadata that states what is written: those of a mixture, or else the type of most elements, if it is not that of the source. */
+function statedMetadata({ quantized, statedType }: ConversionPlan, writing: Writing): AttributeChanges | undefined {
   if (writing.attributes === 'none') return undefined
   const mixture = writing.typedAttributes ? (quantized?.stated ?? []) : []
   const stated = mixture.length > 0 ? mixture : statedType === undefined ? [] : [statedType]

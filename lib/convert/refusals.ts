@@ -10,7 +10,7 @@ import { leftOutAttributes, summary } from '../values/summary.js'
 import type { ConvertOptions } from './options.js'
 import type { Conversion } from './plan.js'
 
-/** Whether a refusal skips its tensor, instead of failing the conversion. Refusals of attributes have no tensor. */
+/** Whether a refusal skips its tensor, instead of failing the conversion. Refusals of metadata have no tensor. */
 export type Skips = (refused: Pick<ZTensorError, 'tensor'>) => boolean
 
 /** Validates the option `skip`. */
@@ -23,8 +23,8 @@ export function skipping(skip: ConvertOptions['skip']): Skips {
 }
 
 /** The errors for what the target cannot represent. Each names its tensor, which may then be skipped. */
-export async function unsupported(native: NativeConversion, attributes: boolean): Promise<ZTensorError[]> {
-  return errorsOf(() => native.refusals(attributes, false))
+export async function unsupported(native: NativeConversion, metadata: boolean): Promise<ZTensorError[]> {
+  return errorsOf(() => native.refusals(metadata, false))
 }
 
 /** The errors for tensors that are written without their attributes. */
@@ -46,18 +46,18 @@ async function errorsOf(next: () => NativeError[]): Promise<ZTensorError[]> {
   return all
 }
 
-/** Attribute names that a message lists. */
+/** Keys that a message lists. */
 const LISTED = 10
 
-/** The error that names attributes of a file that `what` cannot store: the first of `count` keys. */
+/** The error that names metadata that `what` cannot store: the first of `count` keys. */
 function cannotStore(what: string, keys: readonly AttributeValue[], count: number = keys.length): ZTensorError {
   const names = keys.slice(0, LISTED).map((key) => JSON.stringify(String(key)))
   const more = count > names.length ? `, and ${count - names.length} more` : ''
-  const noun = count === 1 ? '1 attribute' : `${count} attributes`
-  return new ZTensorError('ZT_INVALID_ARG', `${what} cannot store ${noun} of the file: ${names.join(', ')}${more}`)
+  const noun = count === 1 ? '1 value' : `${count} values`
+  return new ZTensorError('ZT_INVALID_ARG', `${what} cannot store ${noun} of the metadata: ${names.join(', ')}${more}`)
 }
 
-/** The errors that name the attributes of a file that the target cannot store. */
+/** The errors that name the metadata that the target cannot store. */
 export function leftOutErrors({ leftOut }: ConversionPlan, { title }: Writing): readonly ZTensorError[] {
   if (leftOut === undefined) return []
   const { count, first, refused } = leftOut
@@ -67,17 +67,17 @@ export function leftOutErrors({ leftOut }: ConversionPlan, { title }: Writing): 
   return [...skipped, new ZTensorError(code as ErrorCode, message, where)]
 }
 
-/** The number of tensors among refusals; that of the file's attributes has none. */
+/** The number of tensors among refusals; that of the file's metadata has none. */
 export const tensorsOf = (refused: readonly ZTensorError[]): number =>
   refused.filter(({ tensor }) => tensor !== undefined).length
 
 /** The errors for what the target cannot hold and `skips` leaves out. Throws for the rest, and if no tensor is left. */
 export async function refusedOf(
   { native, plan, writing, isTask }: Conversion,
-  { attributes, strictAttributes }: ConvertOptions,
+  { copyMetadata = true, strictMetadata = false }: ConvertOptions,
   skips: Skips,
 ): Promise<readonly ZTensorError[]> {
-  const refused = await unsupported(native, attributes === undefined && (strictAttributes ?? false))
+  const refused = await unsupported(native, copyMetadata && strictMetadata)
   const failed = refused.filter((error) => !skips(error))
   if (failed.length > 0) throw refusal(failed, writing.title)
   if (!isTask && refused.length > 0 && tensorsOf(refused) === plan.tensors) throw nothingLeft(refused)
@@ -93,8 +93,8 @@ export async function leftOutOf(
   const { native, plan, writing, leftOut } = conversion
   const refused = await refusedOf(conversion, given, skips)
   const bare = await withoutAttributes(native)
-  const attributes = given.attributes === undefined ? leftOutErrors(plan, writing) : []
-  return { refused, others: [...bare, ...attributes, ...leftOut] }
+  const metadata = (given.copyMetadata ?? true) ? leftOutErrors(plan, writing) : []
+  return { refused, others: [...bare, ...metadata, ...leftOut] }
 }
 
 /** The error for tensors that the target cannot represent, with all reasons. */

@@ -14,13 +14,13 @@ import {
   validateString,
   wrongType,
 } from '../values/arguments.js'
-import { type Attributes, textsOf, thaw } from '../values/attributes.js'
+import { type AttributeObject, thaw, withTextKeys } from '../values/attributes.js'
 import { type DType, dtypeInfo } from '../values/dtype.js'
 import { checkFilter, type Filter, tensorFilter } from '../values/filter.js'
 import type { Format } from '../values/format-table.js'
 import { globMatcher } from '../values/glob.js'
 import { IDENTITY, shown } from '../values/inspect.js'
-import { type AttributeOutline, OUTLINE, type OutlineRequest } from '../values/outline.js'
+import { type MetadataOutline, OUTLINE, type OutlineRequest } from '../values/outline.js'
 import type { Warning } from '../values/warning.js'
 import { everything, TURN } from './batches.js'
 import { type Trace, withinCall } from './calls.js'
@@ -86,7 +86,7 @@ export interface CloseOptions {
 /** How to prefetch. */
 export interface PrefetchOptions extends TensorSelection, JobOptions {
   /** Bytes to read concurrently: 64 MiB by default. */
-  maxBytes?: number | undefined
+  concurrentBytes?: number | undefined
 }
 
 /** An open file: its tensors by name, in the order of its index. */
@@ -108,8 +108,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   readonly #store: Store
   #catalog: Catalog | undefined
   #tensors: (AnyTensor | undefined)[] | undefined
-  #attributes: Attributes | undefined
-  #metadata: Readonly<Record<string, string>> | undefined
+  #metadata: AttributeObject | undefined
   #warnings: readonly Warning[] | undefined
 
   private constructor(store: Store) {
@@ -160,30 +159,26 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     return file.#at(ordinal)
   }
 
-  /** The file's metadata. */
-  get attributes(): Attributes {
-    this.#store.throwIfClosed()
-    this.#attributes ??= thaw(rethrowNative(() => this.#store.native.attributes()))
-    return this.#attributes
-  }
-
-  /** @internal The beginnings of the attributes. */
-  [OUTLINE]({ keys = 2 ** 32 - 1, items, units }: OutlineRequest): AttributeOutline {
-    this.#store.throwIfClosed()
-    const outline = rethrowNative(() => this.#store.native.attributeOutline({ keys, items, units }))
-    return { attributes: thaw(outline.attributes), keys: outline.keys }
-  }
-
   /**
-   * The attributes whose keys and values are strings, as an object without a prototype. In formats such as safetensors these are all
-   * attributes.
+   * The metadata of the file, an object without a prototype: the strings of safetensors, the key-value pairs of GGUF, the attributes of
+   * the root of zTensor, and so on. Keys that are not strings are listed by their text, such as `7`, and bytes as `h'0aff'`. It is decoded
+   * at the first access.
    *
    * @example file.metadata.license
+   *
+   * @throws ZTensorError ZT_CLOSED
    */
-  get metadata(): Readonly<Record<string, string>> {
+  get metadata(): AttributeObject {
     this.#store.throwIfClosed()
-    this.#metadata ??= textsOf(this.attributes)
+    this.#metadata ??= withTextKeys(thaw(rethrowNative(() => this.#store.native.attributes())))
     return this.#metadata
+  }
+
+  /** @internal The beginnings of the metadata. */
+  [OUTLINE]({ keys = 2 ** 32 - 1, items, units }: OutlineRequest): MetadataOutline {
+    this.#store.throwIfClosed()
+    const outline = rethrowNative(() => this.#store.native.attributeOutline({ keys, items, units }))
+    return { metadata: withTextKeys(thaw(outline.attributes)), keys: outline.keys }
   }
 
   /**
@@ -204,9 +199,9 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
     return summarize(this, this.#index(), ordinals, () => TensorFile.beginnings(this))
   }
 
-  /** @internal The beginnings of the attributes that `summary` reads. */
-  static beginnings(file: TensorFile): Attributes {
-    return file[OUTLINE]({ items: 0, units: TEXT }).attributes
+  /** @internal The beginnings of the metadata that `summary` reads. */
+  static beginnings(file: TensorFile): AttributeObject {
+    return file[OUTLINE]({ items: 0, units: TEXT }).metadata
   }
 
   /** Problems of the file that do not prevent reading it. */
@@ -569,9 +564,9 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   prefetch(names: Iterable<string> | undefined, options?: Omit<PrefetchOptions, keyof TensorSelection>): Promise<void>
   prefetch(options?: PrefetchOptions): Promise<void>
   async prefetch(first?: Names | PrefetchOptions, second?: PrefetchOptions): Promise<void> {
-    const read = namesAnd<PrefetchOptions>(first, second, [...SELECTION, 'maxBytes', 'onProgress', 'signal'])
-    const { maxBytes, onProgress, signal } = read
-    const inFlight = optional(maxBytes, (value) => validateInteger('maxBytes', value, 1))
+    const read = namesAnd<PrefetchOptions>(first, second, [...SELECTION, 'concurrentBytes', 'onProgress', 'signal'])
+    const { concurrentBytes, onProgress, signal } = read
+    const inFlight = optional(concurrentBytes, (value) => validateInteger('concurrentBytes', value, 1))
     const job = jobOptions({ onProgress, signal })
     const { calls } = this.#store
     const trace = calls.begin()
@@ -633,7 +628,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
    * native code that still reads a view, such as a compression or a write: it would read zeros. A second call has no effect.
    *
    * With `{ drain: true }` it lets running calls end first, like `close()` of an HTTP server. New calls and new views fail with
-   * ZT_CLOSED immediately; names, shapes and attributes can be read until the end. The promise resolves when no call is left and the file
+   * ZT_CLOSED immediately; names, shapes and metadata can be read until the end. The promise resolves when no call is left and the file
    * is unmapped. A stream of `createReadStream()` is a running call until it ends or is destroyed. `close()` during a drain stops the
    * rest, and so does an abort of `signal`.
    *

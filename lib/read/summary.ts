@@ -1,6 +1,5 @@
 // Totals of a file and what its metadata says of the model, from the index alone.
-import { isMap } from '../native/realm.js'
-import type { Attributes, AttributeValue } from '../values/attributes.js'
+import type { AttributeObject, AttributeValue } from '../values/attributes.js'
 import { type ModelInfo, modelInfo } from '../values/formats.js'
 import type { ModelSummary } from '../values/model.js'
 import { storageTypeOf } from '../values/storage-type.js'
@@ -79,9 +78,8 @@ const textOf = (value: AttributeValue | undefined): string | undefined =>
 const countOf = (value: AttributeValue | undefined): number | undefined =>
   Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined
 
-function modelOf(info: ModelInfo, attributes: Attributes, has: (name: string) => boolean): ModelSummary {
-  const value = (key: string): AttributeValue | undefined =>
-    isMap(attributes) ? (attributes.get(key) as AttributeValue | undefined) : attributes[key]
+function modelOf(info: ModelInfo, metadata: AttributeObject, has: (name: string) => boolean): ModelSummary {
+  const value = (key: string): AttributeValue | undefined => metadata[key]
   const architecture = textOf(value(info.architecture))
   const ofModel = (key: string): AttributeValue | undefined =>
     architecture === undefined ? undefined : value(key.replace('{}', () => architecture))
@@ -99,18 +97,18 @@ function modelOf(info: ModelInfo, attributes: Attributes, has: (name: string) =>
   }
 }
 
-/** What the metadata of a file says of its model; undefined in formats that describe no models. `attributes` returns it; lists may have holes. */
-export function modelSummary(file: TensorFile, attributes: () => Attributes): ModelSummary | undefined {
+/** What the metadata of a file says of its model; undefined in formats that describe no models. `metadata` returns it; lists may have holes. */
+export function modelSummary(file: TensorFile, metadata: () => AttributeObject): ModelSummary | undefined {
   const info = modelInfo(file.format)
-  return info === undefined ? undefined : modelOf(info, attributes(), (name) => file.has(name))
+  return info === undefined ? undefined : modelOf(info, metadata(), (name) => file.has(name))
 }
 
-/** Summarizes the tensors of a file with these ordinals. For `attributes` see `modelSummary`. */
+/** Summarizes the tensors of a file with these ordinals. For `metadata` see `modelSummary`. */
 export function summarize(
   file: TensorFile,
   catalog: Catalog,
   ordinals: Iterable<number>,
-  attributes: () => Attributes,
+  metadata: () => AttributeObject,
 ): FileSummary {
   const { path, format, version, generator, byteLength, files } = file
   const totals = Array.from(totalsOf(catalog, ordinals))
@@ -133,6 +131,6 @@ export function summarize(
     parameters,
     bitsPerWeight: bitsPerWeight(sum('byteLength'), parameters),
     storageTypes: Object.fromEntries(types),
-    model: modelSummary(file, attributes),
+    model: modelSummary(file, metadata),
   }
 }

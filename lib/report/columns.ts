@@ -1,18 +1,18 @@
 // The columns of a report that come from the index alone. Nothing here reads data.
 import { basename } from 'node:path'
 import { inspect } from 'node:util'
-import { isMap, isUint8Array } from '../native/realm.js'
+import { isUint8Array } from '../native/realm.js'
 import { inTurns } from '../read/batches.js'
 import { withinCall } from '../read/calls.js'
 import { TensorFile } from '../read/file.js'
 import { modelSummary } from '../read/summary.js'
-import type { Attributes } from '../values/attributes.js'
+import type { AttributeObject } from '../values/attributes.js'
 import { OUTLINE } from '../values/outline.js'
-import type { AttributeRow, Column, FileFacts, PartColumns, ReportData, TensorColumns } from './data.js'
+import type { Column, FileFacts, MetadataRow, PartColumns, ReportData, TensorColumns } from './data.js'
 import type { ReportOptions } from './report.js'
 
 /** Limits of a page: an attribute may be a vocabulary of megabytes, and a file may have a thousand warnings. */
-const MAX_ATTRIBUTES = 2000
+const MAX_KEYS = 2000
 const MAX_TEXT = 4000
 const MAX_ITEMS = 64
 const MAX_WARNINGS = 1000
@@ -57,9 +57,8 @@ export function attributeText(value: unknown): string {
   return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text
 }
 
-function attributeRows(attributes: Attributes): AttributeRow[] {
-  const pairs = isMap(attributes) ? Array.from(attributes) : Object.entries(attributes)
-  return pairs.map(([key, value]) => ({
+function metadataRows(metadata: AttributeObject): MetadataRow[] {
+  return Object.entries(metadata).map(([key, value]) => ({
     key: attributeText(key),
     value: attributeText(value),
   }))
@@ -94,7 +93,7 @@ function facts(
   { filter, title }: Pick<ReportOptions, 'filter' | 'title'>,
 ): FileFacts {
   const model = modelSummary(file, () => TensorFile.beginnings(file))
-  const { attributes, keys } = file[OUTLINE]({ keys: MAX_ATTRIBUTES, items: MAX_ITEMS, units: MAX_TEXT + 1 })
+  const { metadata, keys } = file[OUTLINE]({ keys: MAX_KEYS, items: MAX_ITEMS, units: MAX_TEXT + 1 })
   const names = filter === undefined ? undefined : new Set(namesOf(file, chosen))
   const warnings = file.warnings.filter(({ tensor }) => tensor === undefined || (names?.has(tensor) ?? true))
   return {
@@ -107,8 +106,8 @@ function facts(
     parameters: parameters(file, chosen),
     files: file.files.map(({ path, name, byteLength }) => ({ name: name ?? shortName(path ?? ''), byteLength })),
     ...(model === undefined ? {} : { model }),
-    attributes: attributeRows(attributes),
-    moreAttributes: Math.max(0, keys - MAX_ATTRIBUTES),
+    metadata: metadataRows(metadata),
+    moreMetadata: Math.max(0, keys - MAX_KEYS),
     warnings: warnings.slice(0, MAX_WARNINGS).map(({ code, message, tensor }) => ({
       code,
       message,

@@ -12,7 +12,7 @@ export type Column =
 export type Measured = number | null
 
 /** An attribute: its key and its value as text. Long values are truncated. */
-export interface AttributeRow {
+export interface MetadataRow {
   readonly key: string
   readonly value: string
 }
@@ -32,9 +32,9 @@ export interface FileFacts {
   readonly files: readonly { readonly name: string; readonly byteLength: number }[]
   /** What the metadata says of a model, in formats that describe models. */
   readonly model?: ModelSummary
-  readonly attributes: readonly AttributeRow[]
-  /** Number of attributes that are not listed. */
-  readonly moreAttributes: number
+  readonly metadata: readonly MetadataRow[]
+  /** Number of keys of the metadata that are not listed. */
+  readonly moreMetadata: number
   readonly warnings: readonly { readonly code: string; readonly message: string; readonly tensor?: string }[]
   readonly moreWarnings: number
   /** The filter of the report: its globs, none for a function, and the number of all tensors of the file. */

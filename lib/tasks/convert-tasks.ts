@@ -38,11 +38,12 @@ export type ConvertTaskOptions = Pick<
   | 'digest'
   | 'compression'
   | 'alignment'
-  | 'attributes'
   | 'cast'
   | 'dtype'
   | 'dequantize'
-  | 'strictAttributes'
+  | 'copyMetadata'
+  | 'copyAttributes'
+  | 'strictMetadata'
   | 'skip'
   | 'checkpoint'
   | 'quantize'
@@ -69,7 +70,7 @@ export interface ConvertTask extends Task {
   readonly part?: readonly [from: number, end: number]
   /** GGUF: a digest of the files that are read besides the source. */
   readonly inputs?: string
-  /** Other formats: the attributes that state the types of all tensors of the job. A task has only its own. */
+  /** Other formats: the metadata that states the types of all tensors of the job. A task has only its own. */
   readonly stated?: MetadataPairs
 }
 
@@ -97,16 +98,18 @@ const OPTIONS = [
   'digest',
   'compression',
   'alignment',
-  'attributes',
+  'metadata',
   'cast',
   'dtype',
   'dequantize',
-  'strictAttributes',
+  'copyMetadata',
+  'copyAttributes',
+  'strictMetadata',
   'skip',
 ] as const
 
 /** Options that only tasks with the tensors of the whole job have. */
-export const WHOLE_OPTIONS = ['metadata', 'checkpoint', 'quantize', 'imatrix', 'requantize'] as const
+export const WHOLE_OPTIONS = ['checkpoint', 'quantize', 'imatrix', 'requantize'] as const
 
 /** How the files of a job are joined. */
 export function joiningOf(format: ConvertTaskOptions['format']): Writing['shards'] {
@@ -116,7 +119,7 @@ export function joiningOf(format: ConvertTaskOptions['format']): Writing['shards
 /** Whether each file states its place in the set. Its task then has the tensors of the whole job. */
 const isNumbered = ({ format }: ConvertTaskOptions): boolean => joiningOf(format) === 'numbers'
 
-/** Validates attributes that are stored in a task as pairs. */
+/** Validates metadata that is stored in a task as pairs. */
 function validatePairs(name: string, pairs: unknown): void {
   if (!Array.isArray(pairs)) throw wrongType(name, 'an array', pairs)
   for (const [at, pair] of pairs.entries()) {
@@ -135,9 +138,7 @@ function validatePart(name: string, { part, inputs, options }: ConvertTask): voi
     throw wrongType(`${name}.part[1]`, 'a number of tensors', range[1])
   if (inputs !== undefined && !/^sha256:[0-9a-f]{64}$/.test(validateString(`${name}.inputs`, inputs)))
     throw wrongType(`${name}.inputs`, 'a digest', inputs)
-  const { metadata, imatrixName } = options
-  optional(imatrixName, (value) => validateText(`${name}.options.imatrixName`, value))
-  if (metadata !== undefined) validatePairs(`${name}.options.metadata`, metadata)
+  optional(options.imatrixName, (value) => validateText(`${name}.options.imatrixName`, value))
 }
 
 const MAX_TENSORS = 2 ** 32 - 1
@@ -161,6 +162,7 @@ export function validateConvertTask(name: string, value: unknown): ConvertTask {
     throw wrongType(`${name}.options.format`, `one of ${sharded.join(', ')}`, options.format)
   const isPart = isNumbered(options)
   validateKeys(`${name}.options`, options, isPart ? [...OPTIONS, ...WHOLE_OPTIONS, 'imatrixName'] : OPTIONS)
+  optional(options.metadata, (pairs) => validatePairs(`${name}.options.metadata`, pairs))
   for (const field of ['part', 'inputs'] as const)
     if (!isPart && task[field] !== undefined)
       throw invalid(TypeError, `${name}.${field} is only for ${list(titlesWith(({ shards }) => shards === 'numbers'))}`)
@@ -221,12 +223,6 @@ export function lastPathOf({ target, options, count }: ConvertTask): string | un
 /** The digest algorithm for files: the one in zTensor 2's shard table. */
 export function algorithmOf({ digest }: ConvertTaskOptions): 'sha256' | 'xxh3' {
   return digest === 'sha256' ? 'sha256' : 'xxh3'
-}
-
-/** Validates attributes that are stored in a job. */
-export function jsonAttributes(attributes: ConvertOptions['attributes']): ConvertOptions['attributes'] {
-  if (attributes === undefined || attributes === false) return attributes
-  return jsonValue('attributes', attributes)
 }
 
 /** Returns a copy of a value that is stored in a job, and throws for what JSON cannot represent. */

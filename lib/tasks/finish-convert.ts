@@ -2,7 +2,7 @@
 
 import { promises } from 'node:fs'
 import { basename } from 'node:path'
-import { quantizedResult, withAttributes } from '../convert/convert.js'
+import { quantizedResult, withMetadata } from '../convert/convert.js'
 import type { ConvertResult } from '../convert/options.js'
 import { leftOutOf, skipping, tensorsOf } from '../convert/refusals.js'
 import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
@@ -52,7 +52,7 @@ export interface FinishConvertResult {
   readonly tensors: number
   /** Total size in bytes of all files, without the root or index. */
   readonly byteLength: number
-  /** What was left out, with the reasons: skipped tensors, and what the target cannot store of the attributes, as `convert` lists it. */
+  /** What was left out, with the reasons: skipped tensors, and what the target cannot store of the metadata, as `convert` lists it. */
   readonly skipped: readonly TaskError[]
   /** With `quantize`: the number of tensors of each type, and the others that `convert` lists. */
   readonly quantized: ConvertResult['quantized']
@@ -226,7 +226,7 @@ async function checksOf(
   checkParts(tasks, tensors)
   const ranges = expectedBy(tasks)
   const { given, conversion: own } = withoutRoot(first, conversion)
-  const attributes = await withAttributes(source, own, given, job, (writer) => writer.expectedAttributes())
+  const attributes = await withMetadata(source, own, given, job, (writer) => writer.expectedAttributes())
   const { native: reference } = TensorFile.storeOf(source)
   const check = async (done: Done, file: TensorFile): Promise<number> => {
     const { task, result } = done
@@ -258,7 +258,7 @@ async function checksOf(
   }
   const join = async (): Promise<Uint8Array | undefined> => {
     const store = TensorFile.storeOf(source)
-    const bytes = await withAttributes(source, conversion, options, job, (writer) =>
+    const bytes = await withMetadata(source, conversion, options, job, (writer) =>
       run(store, job, (control) => native.join(writer, first.target, control)),
     )
     return bytes === null ? undefined : new Uint8Array(toBufferSync(bytes))

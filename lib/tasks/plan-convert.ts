@@ -17,13 +17,7 @@ import {
   validateInteger,
   validateText,
 } from '../values/arguments.js'
-import {
-  type AttributeChanges,
-  type AttributeValueInput,
-  freezeChanges,
-  freezeMap,
-  withMetadata,
-} from '../values/attributes.js'
+import { type AttributeChanges, type AttributeValueInput, freezeChanges } from '../values/attributes.js'
 import { tensorFilter } from '../values/filter.js'
 import type { WritableVersion } from '../values/format-table.js'
 import { isSharded, list, shardedWriting, titlesWith, type Writing } from '../values/formats.js'
@@ -37,7 +31,6 @@ import {
   type ConvertTaskOptions,
   filePathOf,
   jobTarget,
-  jsonAttributes,
   jsonValue,
   lastPathOf,
   type MetadataPairs,
@@ -90,9 +83,8 @@ export async function planConvert(
     throw invalid(TypeError, `the tasks of a job write ${known}, not ${format}: use convert on one machine`)
   }
   const version = formatted.version ?? (sharded.version as WritableVersion | undefined)
-  const attributes = jsonAttributes(read.attributes)
-  const given: ConvertOptions = { ...formatted, format, version, maxShardBytes: max, attributes, rename }
-  const request = writeRequest({ ...given, attributes: attributes === false ? {} : attributes })
+  const given: ConvertOptions = { ...formatted, format, version, maxShardBytes: max, rename }
+  const request = writeRequest(given)
   const unusable = sharded.shards === 'numbers' ? undefined : WHOLE_OPTIONS.find((name) => read[name] !== undefined)
   if (unusable !== undefined) {
     const known = list(titlesWith(({ shards }) => shards === 'numbers'))
@@ -108,7 +100,7 @@ export async function planConvert(
   try {
     const conversion = await planConversion(file, given)
     const { refused, others } = await leftOutOf(conversion, given, skips)
-    checkAttributes(conversion, given)
+    checkMetadata(conversion, given)
     const store = TensorFile.storeOf(file)
     const files = await run(store, { signal }, (control) =>
       conversion.native.files(store.native, request.writeFormat, request.alignment, max, control),
@@ -145,18 +137,32 @@ function taskOptions(
     cast,
     dtype,
     dequantize,
-    strictAttributes,
+    copyMetadata,
+    copyAttributes,
+    strictMetadata,
     skip = false,
     ...read
   }: PlanConvertOptions,
-  { format, version, attributes }: ConvertOptions,
+  { format, version }: ConvertOptions,
 ): object {
-  const how = { digest, compression, alignment, cast, dtype, dequantize, attributes, strictAttributes, skip }
+  const metadata = optional(read.metadata, metadataPairs)
+  const how = {
+    digest,
+    compression,
+    alignment,
+    cast,
+    dtype,
+    dequantize,
+    copyMetadata,
+    copyAttributes,
+    strictMetadata,
+    skip,
+    metadata,
+  }
   const common = { format, version, ...(canonical ? { canonical: false } : {}), ...how }
   if (shards !== 'numbers') return common
   const { quantize, requantize, checkpoint } = read
   const imatrix = optional(read.imatrix, (value) => validateText('imatrix', value))
-  const metadata = optional(read.metadata, metadataPairs)
   return {
     ...common,
     quantize,
@@ -164,15 +170,13 @@ function taskOptions(
     checkpoint,
     imatrix: imatrix === undefined ? undefined : resolve(imatrix),
     imatrixName: imatrix,
-    metadata,
   }
 }
 
-/** Throws for attributes that no task could write. */
-function checkAttributes({ writing, canonical }: Conversion, given: ConvertOptions): void {
-  const own = given.attributes === false ? {} : given.attributes
-  const stated = withMetadata(own, metadataOf(writing, given)) ?? {}
-  const wrong = rethrowNative(() => binding.attributeRefusal(writing.id, canonical, freezeMap('metadata', stated)))
+/** Throws for metadata that no task could write. */
+function checkMetadata({ writing, canonical }: Conversion, given: ConvertOptions): void {
+  const { set } = freezeChanges('metadata', metadataOf(writing, given) ?? {})
+  const wrong = rethrowNative(() => binding.attributeRefusal(writing.id, canonical, set))
   if (wrong !== null) throw publicError(wrong)
 }
 

@@ -57,7 +57,7 @@ async function describe(
   }
 }
 
-/** How the file of a task is written: its options, and its tensors. If a set has a root, only the root has attributes. */
+/** How the file of a task is written: its options, and its tensors. If a set has a root, only the root has metadata. */
 export function withoutRoot(
   task: ConvertTask,
   conversion: Conversion,
@@ -65,8 +65,8 @@ export function withoutRoot(
   const given = optionsOf(task.options)
   const hasRoot = task.count > 1 && joiningOf(task.options.format) === 'root'
   if (!hasRoot) return { given, conversion }
-  const attributes = given.attributes === false ? false : {}
-  return { given: { ...given, attributes }, conversion: { ...conversion, stated: undefined } }
+  const none = { copyMetadata: false, metadata: undefined }
+  return { given: { ...given, ...none }, conversion: { ...conversion, stated: undefined } }
 }
 
 /** Writes the file of a task. After the job was finished, it only describes the existing file. */
@@ -93,7 +93,7 @@ export async function runConvert(
     const skips = skipping(options.skip)
     const { refused } = await writeConversion(source, conversion, to, writing, { onProgress, signal }, skips, place)
     await checkSource(source, task.source, signal)
-    // The job's warnings name the attributes that are left out, and its end the tensors that a task with a part leaves out.
+    // The job's warnings name the metadata that is left out, and its end the tensors that a task with a part leaves out.
     const skipped = part === undefined ? refused.filter(({ tensor }) => tensor !== undefined) : []
     return await describe(task, path, skipped, given, signal)
   } catch (error) {

@@ -1,9 +1,10 @@
+import { inspect } from 'node:util'
 import type { FlatAttributes } from '../native/binding.js'
 import { invalid } from '../native/errors.js'
 import { isMap, isPlainObject, isUint8Array } from '../native/realm.js'
 import { validateText, wrongType } from './arguments.js'
 
-/** A value of a file's or a tensor's attributes. Integers beyond 2^53 - 1 are bigints. */
+/** A value of a file's metadata or a tensor's attributes. Integers beyond 2^53 - 1 are bigints. */
 export type AttributeValue =
   | string
   | number
@@ -20,7 +21,7 @@ export interface AttributeObject {
   readonly [key: string]: AttributeValue
 }
 
-/** Attributes: an object without a prototype, or a Map if any key is not a string. Distinguish them with `instanceof Map`. */
+/** Attributes of a tensor: an object without a prototype, or a Map if any key is not a string. Distinguish them with `instanceof Map`. */
 export type Attributes = AttributeObject | Map<AttributeValue, AttributeValue>
 
 interface TaggedMap {
@@ -152,15 +153,32 @@ export function thaw({ tape, texts, bytes, others }: FlatAttributes): Attributes
   return map(tape[at++] as number)
 }
 
-/** The attributes whose keys and values are strings. */
-export function textsOf(attributes: Attributes): Readonly<Record<string, string>> {
-  const texts: Record<string, string> = Object.create(null)
-  const entries = isMap(attributes) ? attributes : Object.entries(attributes)
-  for (const [key, value] of entries) if (typeof key === 'string' && typeof value === 'string') texts[key] = value
-  return Object.freeze(texts)
+/** The text of a key that is not a string: numbers and words as JavaScript writes them, bytes as `h'0aff'`, other keys as JSON. */
+function keyText(key: AttributeValue): string {
+  if (isUint8Array(key)) return `h'${Buffer.from(key).toString('hex')}'`
+  return typeof key === 'object' && key !== null ? (attributeJson(key) ?? inspect(key)) : String(key)
 }
 
-/** A value to write as an attribute. */
+/** The values of a map by the texts of their keys. Of two keys with one text, the later one gets a suffix: `7~2`. */
+export function withTextKeys(map: Attributes): AttributeObject {
+  if (!isMap(map)) return map
+  const object: Record<string, AttributeValue> = Object.create(null)
+  // Keys that are strings keep their text.
+  for (const [key, value] of map) if (typeof key === 'string') object[key] = value
+  const copies = new Map<string, number>()
+  for (const [key, value] of map) {
+    if (typeof key === 'string') continue
+    const text = keyText(key)
+    let copy = copies.get(text) ?? 1
+    let free = text
+    while (free in object) free = `${text}~${++copy}`
+    copies.set(text, copy)
+    object[free] = value
+  }
+  return Object.freeze(object)
+}
+
+/** A value to write as metadata or as an attribute. */
 export type AttributeValueInput =
   | string
   | number
@@ -171,7 +189,7 @@ export type AttributeValueInput =
   | readonly AttributeValueInput[]
   | AttributeInput
 
-/** Attributes to write: an object, or a Map with keys of any type. */
+/** Metadata or attributes to write: an object, or a Map with keys of any type. */
 export type AttributeInput =
   | { readonly [key: string]: AttributeValueInput }
   | ReadonlyMap<AttributeValueInput, AttributeValueInput>
@@ -203,36 +221,20 @@ export function freezeMap(name: string, value: unknown, depth = DEPTH): TaggedMa
   return { map }
 }
 
-/** Attributes to change: an undefined value removes the attribute, any other value sets it. All other attributes stay. */
+/** Metadata or attributes to change: an undefined value removes its key, any other value sets it. All other keys stay. */
 export type AttributeChanges =
   | { readonly [key: string]: AttributeValueInput | undefined }
   | ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>
-
-/** The attributes after the changes of option `metadata`, in their order, new ones last. */
-export function withMetadata(
-  attributes: AttributeInput | undefined,
-  metadata: AttributeChanges | undefined,
-): AttributeInput | undefined {
-  if (metadata === undefined) return attributes
-  const all = new Map(entriesOf('attributes', attributes ?? {}))
-  for (const [key, item] of entriesOf('metadata', metadata)) {
-    if (item === undefined) all.delete(key)
-    else all.set(key, item)
-  }
-  return all as ReadonlyMap<AttributeValueInput, AttributeValueInput>
-}
 
 /** The error for a key of `metadata` that is to be removed and does not exist. */
 export const missingKey = (shown: string): Error =>
   invalid(RangeError, `metadata: there is no key ${shown} to remove`, { option: 'metadata' })
 
-/** Throws for a key of `metadata` that is to be removed and is not in `attributes`. */
-export function checkRemoved({ attributes, metadata }: { attributes?: unknown; metadata?: unknown }): void {
+/** Throws for a key that is to be removed from the metadata of a new file, which has none. */
+export function checkRemoved({ metadata }: { metadata?: unknown }): void {
   if (metadata === undefined) return
-  const own = new Map(attributes === undefined ? [] : entriesOf('attributes', attributes))
   for (const [key, item] of entriesOf('metadata', metadata))
-    if (item === undefined && !own.has(key))
-      throw missingKey(typeof key === 'string' ? JSON.stringify(key) : String(key))
+    if (item === undefined) throw missingKey(typeof key === 'string' ? JSON.stringify(key) : String(key))
 }
 
 /** Changes, and later ones that take precedence. */
@@ -249,7 +251,7 @@ export function changesByKey(changes: AttributeChanges | undefined): ReadonlyMap
   return new Map(entriesOf('metadata', changes ?? {}))
 }
 
-/** Encodes changes for the binding: attributes to set, and a map whose keys are removed. */
+/** Encodes changes for the binding: values to set, and a map whose keys are removed. */
 export function freezeChanges(name: string, value: unknown): { set: TaggedMap; unset: TaggedMap } {
   const entries = [...entriesOf(name, value)]
   const gone = (item: unknown): boolean => item === undefined

@@ -55,11 +55,11 @@ export interface Writing {
   }
   /** The compression of blobs, if any: `zstd`, `zstd-seekable` (in frames) or `deflate`. */
   readonly compression?: string
-  /** The supported file attributes: `none`, `text` or `any`. */
+  /** The supported metadata of files: `none`, `text` or `any`. */
   readonly attributes: string
-  /** Whether attributes record the type of each number. */
+  /** Whether metadata records the type of each number. */
   readonly typedAttributes: boolean
-  /** Attributes that the writer determines itself. */
+  /** Keys of metadata that the writer determines itself. */
   readonly reserved: readonly string[]
   /** Whether tensors have numbers instead of names. */
   readonly numbered: boolean
@@ -150,8 +150,8 @@ export function unknownEnding(path: string): TypeError {
   return invalid(TypeError, `${what}: use ${list(ENDINGS, 'or')}${hint.text}`, { hints: [hint] })
 }
 
-/** Whether files of a format have only texts as attributes. */
-export function hasTextAttributes(format: string): boolean {
+/** Whether files of a format have only text as metadata. */
+export function hasTextMetadata(format: string): boolean {
   return writable.some(({ name, writes }) => name === format && writes.some(({ attributes }) => attributes === 'text'))
 }
 

@@ -1,7 +1,7 @@
-// The beginnings of a file's attributes, for what shows or looks up some of them: a vocabulary has a million values.
-import type { Attributes } from './attributes.js'
+// The beginnings of a file's metadata, for what shows or looks up some of them: a vocabulary has a million values.
+import type { AttributeObject } from './attributes.js'
 
-/** The method of a file that returns the beginnings of its attributes. The command has a copy of this module. */
+/** The method of a file that returns the beginnings of its metadata. The command has a copy of this module. */
 export const OUTLINE: unique symbol = Symbol.for('ztensor.outline')
 
 /** How much of each value is created. */
@@ -14,8 +14,8 @@ export interface OutlineRequest {
   readonly units: number
 }
 
-/** The beginnings of attributes, and the number of all keys. */
-export interface AttributeOutline {
-  readonly attributes: Attributes
+/** The beginnings of metadata, and the number of all keys. */
+export interface MetadataOutline {
+  readonly metadata: AttributeObject
   readonly keys: number
 }

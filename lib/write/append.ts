@@ -1,4 +1,4 @@
-// Edits an existing file: adds, renames and removes tensors, and sets attributes.
+// Edits an existing file: adds, renames and removes tensors, and sets metadata and attributes.
 
 import { ZTensorError } from '../native/errors.js'
 import { type JobOptions, run, unopened } from '../native/job.js'
@@ -86,19 +86,19 @@ export class TensorEditor extends TensorWriter {
   }
 
   /**
-   * Sets attributes of the file. An undefined value removes the attribute. All other attributes stay.
+   * Sets metadata of the file. An undefined value removes its key. All other metadata stays.
    *
-   * @example await editor.setAttributes({ license: 'apache-2.0', draft: undefined })
+   * @example await editor.setMetadata({ license: 'apache-2.0', draft: undefined })
    *
    * @throws ZTensorError ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG for a value that the format does not support
    */
-  async setAttributes(attributes: AttributeChanges): Promise<void> {
-    const { set, unset } = freezeChanges('attributes', attributes)
+  async setMetadata(metadata: AttributeChanges): Promise<void> {
+    const { set, unset } = freezeChanges('metadata', metadata)
     await TensorWriter.inTurn(this, (native) => native.changeAttributes(undefined, set, unset))
   }
 
   /**
-   * Sets attributes of an existing tensor. An undefined value removes the attribute. All other attributes stay.
+   * Sets attributes of an existing tensor. An undefined value removes its attribute. All other attributes stay.
    *
    * @throws ZTensorError ZT_NOT_FOUND, ZT_CLOSED; RangeError ZT_INVALID_ARG for tensors that this edit added
    */

@@ -15,14 +15,7 @@ import {
   validateText,
   wrongType,
 } from '../values/arguments.js'
-import {
-  type AttributeChanges,
-  type AttributeInput,
-  changesByKey,
-  freezeMap,
-  mergeChanges,
-  withMetadata,
-} from '../values/attributes.js'
+import { type AttributeChanges, changesByKey, freezeChanges, mergeChanges } from '../values/attributes.js'
 import { FORMATS, type WritableFormat, type WritableVersion } from '../values/format-table.js'
 import {
   DIGESTS,
@@ -74,10 +67,9 @@ export interface CreateOptions {
       }
     | false
     | undefined
-  /** The file attributes. safetensors only supports strings; BTF and zTensor 0.1 have no attributes. In GGUF they are its metadata. */
-  attributes?: AttributeInput | undefined
   /**
-   * Single attributes to set in addition to `attributes`, or to those of the source of a conversion. An undefined value removes one.
+   * The metadata of the file; in zTensor these are the attributes of its root. safetensors only supports strings; BTF, NumPy and zTensor
+   * 0.1 have no metadata. A conversion sets it in addition to the metadata of the source, of which an undefined value removes a key.
    *
    * GGUF stores the type of each value. A value can state it: `{ type: 'uint32', value: 4096 }`, or `{ type: 'float32', value: [0, 1] }`
    * for a list. Otherwise numbers under the keys of the specification have the types that llama.cpp expects, and other numbers are int32
@@ -117,7 +109,6 @@ export const CREATE_OPTIONS = [
   'maxShardBytes',
   'digest',
   'compression',
-  'attributes',
   'metadata',
   'generator',
   'alignment',
@@ -157,7 +148,7 @@ export function writeRequest(read: CreateOptions): WriteRequest {
     ...compressionOf(writing, read.compression),
     canonical,
     overwrite: optional(read.overwrite, (value) => validateBoolean('overwrite', value)) ?? false,
-    attributes: fileAttributes(writing, withMetadata(read.attributes, metadataOf(writing, read))),
+    attributes: frozenMetadata(writing, metadataOf(writing, read)),
   }
   if (digest !== undefined) request.digest = digest
   if (maxShard !== undefined) request.maxShard = maxShard
@@ -239,7 +230,7 @@ function validateAlignment(value: unknown, min = MIN_ALIGNMENT): number {
   return alignment
 }
 
-/** The attributes to set and to remove. A format may state its alignment in an attribute. */
+/** The metadata to set and to remove. A format may state its alignment in it. */
 export function metadataOf(
   { title, alignment, reserved }: Pick<Writing, 'title' | 'alignment' | 'reserved'>,
   read: Pick<CreateOptions, 'metadata' | 'alignment'>,
@@ -320,13 +311,15 @@ function validatePart(value: unknown): number {
   return value
 }
 
-function fileAttributes({ title, attributes }: Writing, given: AttributeInput | undefined) {
-  const tagged = freezeMap('attributes', given === undefined ? {} : given)
-  if (tagged.map.length > 0 && attributes === 'none') throw invalid(TypeError, `${title} has no file attributes`)
+/** Validates the metadata of a format, and encodes it for the binding, without the keys that are removed. */
+function frozenMetadata({ title, attributes }: Writing, given: AttributeChanges | undefined) {
+  const tagged = freezeChanges('metadata', given ?? {}).set
+  if (tagged.map.length > 0 && attributes === 'none')
+    throw invalid(TypeError, `${title} has no metadata`, { option: 'metadata' })
   const at = attributes === 'text' ? tagged.map.findIndex((item) => typeof item !== 'string') : -1
   if (at >= 0) {
     const key = inspect(tagged.map[at - (at % 2)], { maxStringLength: 40, depth: 1 })
-    throw invalid(TypeError, `attributes of ${title} must be strings, but ${key} is not`)
+    throw invalid(TypeError, `metadata of ${title} must be strings, but ${key} is not`, { option: 'metadata' })
   }
   return tagged
 }

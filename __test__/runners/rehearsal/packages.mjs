@@ -31,14 +31,24 @@ export async function checkPackages(check, platforms, addons, work, { quick }) {
   const main = await pack(createMainPackage(), work)
   await check('the main package contains only the compiled wrapper, its types and its documents', () => {
     const tooOld = 'ztensor-needs-typescript-5.4-or-newer.d.ts'
-    const documents = ['CHANGELOG.md', 'LICENSE', 'README.md', 'index.d.mts', 'index.d.ts', 'package.json', tooOld]
+    const types = ['index', 'jobs', 'report'].flatMap((entry) => [`${entry}.d.mts`, `${entry}.d.ts`])
+    const documents = ['CHANGELOG.md', 'LICENSE', 'README.md', ...types, 'package.json', tooOld]
     const rest = main.paths.filter((path) => !documents.includes(path))
     const missing = documents.filter((path) => !main.paths.includes(path))
     const unexpected = rest.filter(
-      (path) => !/^dist\/(index|shared|deferred|cli|command|report-page)\.m?js$/.test(path),
+      (path) => !/^dist\/(index|jobs|report|shared|deferred|cli|command|report-page)\.m?js$/.test(path),
     )
     assert.deepEqual({ missing, unexpected }, { missing: [], unexpected: [] })
-    for (const path of ['dist/index.js', 'dist/index.mjs', 'dist/cli.js', 'dist/command.js'])
+    for (const path of [
+      'dist/index.js',
+      'dist/index.mjs',
+      'dist/jobs.js',
+      'dist/jobs.mjs',
+      'dist/report.js',
+      'dist/report.mjs',
+      'dist/cli.js',
+      'dist/command.js',
+    ])
       assert.ok(rest.includes(path), path)
   })
   await check(`the main package is at most ${MAIN_LIMIT / KIB} KiB`, () => assert.ok(main.size <= MAIN_LIMIT))

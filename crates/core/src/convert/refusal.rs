@@ -273,7 +273,7 @@ pub fn attribute_refusal(
         Err(error) => return Some(error),
     };
     let held = is_held(&values, format, canonical);
-    let message = || format!("{} cannot hold the file's attributes", format.title);
+    let message = || format!("{} cannot hold the metadata of the file", format.title);
     if held && is_too_many(&values) {
         return Some(without_attributes(too_many()));
     }
@@ -297,12 +297,12 @@ fn is_too_many(values: &[(Value, Value)]) -> bool {
 
 fn too_many() -> Error {
     let message =
-        format!("the file's attributes have more values than the {ATTRIBUTE_VALUES} that readers accept");
+        format!("the metadata has more values than the {ATTRIBUTE_VALUES} that readers accept");
     Error::new(Code::Limit, message)
 }
 
 fn without_attributes(error: Error) -> Error {
-    error.hint("attributes", "; attributes: {} omits them")
+    error.hint("copyMetadata", "; copyMetadata: false omits it")
 }
 
 /// Returns whether the format can hold attributes, however many there are.

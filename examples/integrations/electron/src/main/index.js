@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { app, BrowserWindow, ipcMain, MessageChannelMain, utilityProcess } from 'electron'
-import { report } from 'ztensor'
+import { report } from 'ztensor/report'
 
 async function start() {
   await app.whenReady()
