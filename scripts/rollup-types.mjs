@@ -12,6 +12,9 @@ const banner = (name) =>
 
 const ENTRIES = ['index', 'jobs', 'report']
 
+/** What the main entry may export, so that the reference stays readable. */
+const MAX_EXPORTS = 95
+
 const bundles = generateDtsBundle(
   ENTRIES.map((name) => ({
     filePath: join(root, `${name}.ts`),
@@ -98,6 +101,8 @@ const outputs = {
   'index.d.mts': `${banner('index')}\nexport * from './index.js'\nexport { default } from './index.js'\n`,
 }
 const shared = declarations(index).exported
+if (shared.size > MAX_EXPORTS)
+  throw new Error(`the main entry exports ${shared.size} names, more than ${MAX_EXPORTS}: programs seldom name the types of options`)
 for (const [at, text] of others.entries()) {
   const name = ENTRIES[at + 1]
   outputs[`${name}.d.ts`] = `${banner(name)}\n${withoutShared(text, shared)}`

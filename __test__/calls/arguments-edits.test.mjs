@@ -78,8 +78,8 @@ tryHostile(test, [
   ['editor.rename name', ['name'], withEditor((editor, value) => editor.rename(value, 'x'))],
   ['editor.rename to', ['to'], withEditor((editor, value) => editor.rename('w', value))],
   ['editor.remove name', ['name'], withEditor((editor, value) => editor.remove(value))],
-  ['editor.setMetadata attributes', ['attribute'], withEditor((editor, value) => editor.setMetadata(value))],
-  ['editor.setMetadata a value', ['attribute'], withEditor((editor, value) => editor.setMetadata({ a: value }))],
+  ['editor.setMetadata metadata', ['metadata'], withEditor((editor, value) => editor.setMetadata(value))],
+  ['editor.setMetadata a value', ['metadata'], withEditor((editor, value) => editor.setMetadata({ a: value }))],
   [
     'editor.setTensorAttributes name',
     ['name'],

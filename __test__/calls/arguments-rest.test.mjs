@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { buffer } from 'node:stream/consumers'
 import test from 'ava'
+import { compare, create, diff, loadFile, saveFile } from 'ztensor'
 import { finishJob, planJob, runTask } from 'ztensor/jobs'
 import { report, serveReport } from 'ztensor/report'
 import { sparse10, square10, zt10 } from '../corpus/zt.mjs'

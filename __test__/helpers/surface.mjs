@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
 
-/** The path in the compiler's notation, also on Windows. */
-const PUBLIC = fileURLToPath(new URL('../../index.d.ts', import.meta.url)).replaceAll('\\', '/')
+/** The path of the types of an entry in the compiler's notation, also on Windows. */
+const typesOf = (entry) => fileURLToPath(new URL(`../../${entry}.d.ts`, import.meta.url)).replaceAll('\\', '/')
 const HIDDEN = ts.ModifierFlags.Private | ts.ModifierFlags.Protected
 
 /**
@@ -13,9 +13,10 @@ const HIDDEN = ts.ModifierFlags.Private | ts.ModifierFlags.Protected
  *   { owner, name, promises, parameters: [{ name, optional, properties: [names] }] }
  * `owner` is the class or interface; `promises` says whether the result is a promise; `properties` are those of the objects that a
  * parameter can be, through unions, intersections, inline types and the likes of Pick and Omit. `literals` maps the name of each type,
- * exported or not, that is a union of texts to these. `text` stands in for the contents of index.d.ts.
+ * exported or not, that is a union of texts to these. `text` stands in for the contents of the file of an entry.
  */
-export function surfaceOf(text = readFileSync(PUBLIC, 'utf8')) {
+export function surfaceOf(text, entry = 'index') {
+  const path = typesOf(entry)
   const options = {
     target: ts.ScriptTarget.ES2022,
     lib: ['lib.es2022.d.ts', 'lib.esnext.disposable.d.ts'],
@@ -27,9 +28,9 @@ export function surfaceOf(text = readFileSync(PUBLIC, 'utf8')) {
   const host = ts.createCompilerHost(options)
   const { getSourceFile } = host
   host.getSourceFile = (name, ...rest) =>
-    name === PUBLIC ? ts.createSourceFile(name, text, options.target, true) : getSourceFile.call(host, name, ...rest)
-  const program = ts.createProgram([PUBLIC], options, host)
-  const file = program.getSourceFile(PUBLIC)
+    name === path ? ts.createSourceFile(name, text, options.target, true) : getSourceFile.call(host, name, ...rest)
+  const program = ts.createProgram([path], options, host)
+  const file = program.getSourceFile(path)
   const wrong = program.getSemanticDiagnostics(file).concat(program.getSyntacticDiagnostics(file))
   if (wrong.length > 0) throw new Error(ts.flattenDiagnosticMessageText(wrong[0].messageText, '\n'))
   const checker = program.getTypeChecker()
@@ -78,7 +79,16 @@ export function surfaceOf(text = readFileSync(PUBLIC, 'utf8')) {
   return surface
 }
 
-export const surface = surfaceOf()
+/** The surface of all entries. */
+function wholeSurface() {
+  const parts = ['index', 'jobs', 'report'].map((entry) => surfaceOf(readFileSync(typesOf(entry), 'utf8'), entry))
+  return {
+    calls: parts.flatMap(({ calls }) => calls),
+    literals: Object.assign({}, ...parts.map(({ literals }) => literals)),
+  }
+}
+
+export const surface = wholeSurface()
 
 /** The name that a call has in tables of cases: `open`, `tensor.load`. */
 export const titleOf = ({ owner, name }) => {
