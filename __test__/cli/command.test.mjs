@@ -213,7 +213,7 @@ test('info describes a file on one screen', async (t) => {
   t.regex(stdout, /^dtypes {6}int64: 1 tensor, 48 B\n {12}float32: 1 tensor, 16 B\n {12}float16: 1 tensor, 10 B$/m)
   t.regex(stdout, /^layouts {5}dense: 3 tensors, 74 B$/m)
   t.regex(stdout, /^encodings {3}raw: 3 tensors, 74 B$/m)
-  t.regex(stdout, /^attributes\n {2}format: np$/m)
+  t.regex(stdout, /^metadata\n {2}format: np$/m)
 })
 
 test('info --json', async (t) => {

@@ -111,18 +111,16 @@ test('--atol, --rtol and --values', async (t) => {
   t.is(await codes('--values', '--rtol', '0.06'), 0)
 })
 
-test('--attributes compares the attributes of files and tensors', async (t) => {
-  const a = await model({ metadata: { unit: 'm' } }, { version: '1.2', metadata: { license: 'MIT' } })
-  const b = await model({ metadata: { unit: 's' } }, { version: '1.2', metadata: { author: 'me' } })
-  t.is((await diff(a, b)).code, 0)
-  const { code, stdout } = await diff(a, b, '--attributes')
+test('lists metadata that differs; with --metadata it counts, and so do attributes of tensors', async (t) => {
+  const a = await model({ attributes: { unit: 'm' } }, { version: '1.2', metadata: { license: 'MIT' } })
+  const b = await model({ attributes: { unit: 's' } }, { version: '1.2', metadata: { author: 'me' } })
+  const metadata = ['changed  metadata license: MIT → none', 'changed  metadata author: none → me']
+  const listed = await diff(a, b)
+  t.is(listed.code, 0)
+  t.deepEqual(listed.stdout.split('\n').slice(0, -2), metadata)
+  const { code, stdout } = await diff(a, b, '--metadata')
   t.is(code, 1)
-  t.deepEqual(stdout.split('\n').slice(0, -2), [
-    'changed  bias',
-    '  attribute unit: m → s',
-    'changed  file attribute license: MIT → none',
-    'changed  file attribute author: none → me',
-  ])
+  t.deepEqual(stdout.split('\n').slice(0, -2), ['changed  bias', '  attribute unit: m → s', ...metadata])
 })
 
 test('compares layouts that cannot be decoded by the bytes of their components', async (t) => {

@@ -23,7 +23,8 @@ async function both(source, options) {
   const [direct, spooled] = [scratchPath('direct'), scratchPath('spooled')]
   await convert(source, direct, options)
   const file = openSync(source)
-  const writer = await create(spooled, options.metadata === undefined ? { ...options, metadata: attributes } : options)
+  const { copyMetadata = true, ...own } = options
+  const writer = await create(spooled, copyMetadata ? { ...own, metadata: attributes } : own)
   let at = 0
   for (const [name, tensor] of file) await writer.add(options.format === 'btf' ? String(at++) : name, tensor.data)
   await writer.finish()

@@ -69,13 +69,13 @@ test('rejects a duplicate new name, and keeps the target', async (t) => {
   t.deepEqual(names(), [])
 })
 
-test('skips attributes of the file with names that canonical files reject', async (t) => {
+test('skips metadata with keys that canonical files reject', async (t) => {
   const { path } = scratchFolder()
   const from = path('from.zt')
   const writer = await create(from, { version: '1.2', metadata: { [nfd]: 'x' } })
   await writer.add('a', Int8Array.of(1))
   await writer.finish()
-  await t.throwsAsync(convert(from, path('a.zt'), { version: '2', strictMetadata: true }), { message: /attributes/ })
+  await t.throwsAsync(convert(from, path('a.zt'), { version: '2', strictMetadata: true }), { message: /metadata/ })
   const { skipped } = await convert(from, path('a.zt'), { version: '2' })
   t.deepEqual(
     skipped.map(({ tensor }) => tensor),

@@ -148,12 +148,11 @@ for (const seed of Array.from({ length: 30 }, (_, at) => at)) {
     const { path } = scratchFolder()
     const adds = model(seed + 1000, {
       kinds: ['dense'],
-      copyMetadata: false,
-      copyAttributes: false,
+      attributes: false,
       dtypes: all.filter((d) => d !== 'complex128' && !d.startsWith('float6')),
     })
     await written(
-      { version: '2', copyMetadata: false, metadata: { note: 'x' } },
+      { version: '2', metadata: { note: 'x' } },
       async (w) => {
         for (const add of adds) await add(w)
       },

@@ -152,7 +152,7 @@ for (const [version, make, square, tensors] of [
         tensors.map(({ name }) => name),
         ['renamed', 'v', 'new'],
       )
-      t.is(attributes.get('known'), 1)
+      t.is(attributes.known, 1)
       t.is(tensors[1].components[0].encoding, 'lz77')
       t.is(tensors[1].components[0].digest, 'blake9:abc')
       t.true(warnings.some(({ code }) => code === 'ZT_WARN_UNKNOWN_DIGEST'))

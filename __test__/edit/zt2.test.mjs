@@ -124,7 +124,7 @@ for (const [form, { options, alignment }] of Object.entries(FORMS)) {
       }
       await edited(path, clear, { inPlace })
       const cleared = propertiesAt(path)
-      t.deepEqual(Object.keys(cleared.metadata), [])
+      t.deepEqual(Object.keys(cleared.attributes), [])
       t.deepEqual(
         cleared.tensors.map(({ name, attributes }) => [name, Object.keys(attributes)]),
         [
