@@ -1,6 +1,7 @@
 // `ztensor stats`: prints statistics of tensors.
 import type { AnyTensor, StatsOptions, TensorFile, TensorStats } from '../index.js'
 import { painter } from './color.js'
+import { csvCell } from './csv.js'
 import { shortDtype } from './dtype.js'
 import { errorCode, UsageError } from './failure.js'
 import { NameFilter } from './filter.js'
@@ -108,13 +109,6 @@ export function rowJson({ tensor, stats, code }: Row): object {
     ...{ min: jsonFloat(min), max: jsonFloat(max), mean: jsonFloat(mean), std: jsonFloat(std) },
     ...(histogram === undefined ? {} : { histogram }),
   }
-}
-
-/** A cell of CSV (RFC 4180): with quotes if it needs them. A text that a spreadsheet would take for a formula begins with an apostrophe. */
-const csvCell = (value: unknown): string => {
-  const shown = typeof value === 'string' ? printable(value) : String(value ?? '')
-  const text = typeof value === 'string' && /^[=+\-@]/.test(shown) ? `'${shown}` : shown
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }
 
 const COUNTS = ['count', 'zeros', 'nan', 'positiveInfinite', 'negativeInfinite'] as const

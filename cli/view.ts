@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { open, type TensorFile } from '../index.js'
+import { REPORT_MARK } from '../lib/values/report-mark.js'
 import { report } from '../report.js'
 import { exitCodes, UsageError } from './failure.js'
 import { NameFilter } from './filter.js'
@@ -28,15 +29,12 @@ export interface ViewOptions extends ReportCommandOptions {
   overwrite?: boolean
 }
 
-/** Matches the first bytes of every report. */
-const MARK = /^<!doctype html>[\s\S]{1,2048} · ztensor<\/title>/
-
 /** Whether a file exists that is not a report. */
 async function isOther(path: string): Promise<boolean> {
   await using file = await openRegular(path)
   if (file === undefined) return false
   const { buffer, bytesRead } = await file.read(Buffer.alloc(4096), 0, 4096, 0)
-  return !MARK.test(buffer.toString('utf8', 0, bytesRead))
+  return !buffer.toString('utf8', 0, bytesRead).includes(REPORT_MARK)
 }
 
 async function refuseOther(path: string): Promise<void> {

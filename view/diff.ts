@@ -5,10 +5,10 @@ import { Grid, type GridColumn, longest } from './grid.js'
 import { HeatMap } from './heat.js'
 import { html, type VNode } from './html.js'
 import { type Model, relativeChange } from './model.js'
-import { Bar, Choice, Empty, Name, Section, TensorLink } from './pieces.js'
+import { Bar, Choice, Empty, Name, Section, TensorLink, Value } from './pieces.js'
 import { useChanges } from './select.js'
 import { useReport } from './state.js'
-import { baseName, counted, showCosine, showCount, showNumber, showPercent, showShape, visible } from './words.js'
+import { counted, fileName, showCosine, showCount, showDigits, showPercent, showShape, visible } from './words.js'
 
 interface Moved {
   readonly layer: number
@@ -75,10 +75,26 @@ function whatChanged(model: Model, { tensor, dtype, shape, layout }: ChangedTens
   return parts.filter(Boolean).join(', ') || 'values'
 }
 
+type Facts = NonNullable<Model['data']['diff']>
+
+/** The metadata that differs. */
+function Metadata({ diff }: { diff: Facts }): VNode {
+  const side = (text: string | null): VNode => (text === null ? html`<i>none</i>` : html`<${Value} text=${text} />`)
+  return html`<${Section} title="Metadata that differs" class="wide">
+    <table class="plain pairs-of-values">
+      <thead><tr><th scope="col">key</th><th scope="col">before</th><th scope="col">after</th></tr></thead>
+      <tbody>
+        ${diff.metadata.map(({ key, before, after }, at) => html`<tr key=${at}><th scope="row"><${Name} text=${key} /></th><td>${side(before)}</td><td>${side(after)}</td></tr>`)}
+      </tbody>
+    </table>
+    ${diff.moreMetadata > 0 ? html`<p class="note">and ${showCount(diff.moreMetadata)} more</p>` : null}
+  <//>`
+}
+
 /** The characters of the longest number, such as 1.2e-300 %. */
 const NUMBER_WIDTH = 10
 
-type Removed = NonNullable<Model['data']['diff']>['removed'][number]
+type Removed = Facts['removed'][number]
 type Tab = 'changed' | 'added' | 'removed'
 
 export function Diff(): VNode | null {
@@ -97,7 +113,7 @@ export function Diff(): VNode | null {
     key: string,
     title: string,
     of: (row: ChangedTensor) => number | null | undefined,
-    show = showNumber,
+    show: (value: number | null | undefined) => string = showDigits,
   ): GridColumn<ChangedTensor> => ({
     ...{ key, title, numeric: true, characters: NUMBER_WIDTH },
     cell: (row) => show(of(row) ?? Number.NaN),
@@ -115,6 +131,7 @@ export function Diff(): VNode | null {
         ),
       },
       cell: (one) => html`<span title=${whatChanged(model, one)}>${whatChanged(model, one)}</span>`,
+      text: (one) => whatChanged(model, one),
     },
     number('change', 'change', relativeChange, (value) => showPercent(value as number)),
     number('cosine', 'cosine', ({ sums }) => sums?.cosine, showCosine),
@@ -140,6 +157,7 @@ export function Diff(): VNode | null {
     },
     {
       ...{ key: 'shape', title: 'shape', characters: longest(added.map((at) => showShape(model.shape(at)))) },
+      text: (at) => showShape(model.shape(at)),
       cell: (at) => html`<span title=${showShape(model.shape(at))}>${showShape(model.shape(at))}</span>`,
     },
   ]
@@ -162,6 +180,7 @@ export function Diff(): VNode | null {
     },
     {
       ...{ key: 'shape', title: 'shape', characters: longest(removed.map(({ shape }) => showShape(shape))) },
+      text: ({ shape }) => showShape(shape),
       cell: ({ shape }) => html`<span title=${showShape(shape)}>${showShape(shape)}</span>`,
     },
   ]
@@ -172,7 +191,7 @@ export function Diff(): VNode | null {
     ['Unchanged', rows === undefined ? diff.unchanged : rows.length - changed.length - added.length, diff.unchanged],
   ] as const
   return html`<div class="columns">
-    <p class="against wide">Compared with <b><${Name} text=${diff.against} short=${baseName(diff.against)} /></b> (${diff.format}, ${counted(diff.tensors, 'tensor')})</p>
+    <p class="against wide">Compared with <b><${Name} text=${diff.against} short=${fileName(diff.against)} /></b> (${diff.format}, ${counted(diff.tensors, 'tensor')})</p>
     <dl class="facts">
       ${facts.map(([term, value, whole]) => html`<div key=${term}><dt>${term}</dt><dd>${showCount(value)}${rows === undefined ? null : html` <small>of ${showCount(whole)}</small>`}</dd></div>`)}
     </dl>
@@ -192,6 +211,7 @@ export function Diff(): VNode | null {
           ? html`<${Grid}
               key="changed"
               label="Changed tensors"
+              save="changed"
               columns=${changedColumns}
               rows=${changed}
               rowKey=${({ tensor }: ChangedTensor) => tensor}
@@ -200,10 +220,11 @@ export function Diff(): VNode | null {
               initial=${{ key: 'change', down: true }}
             />`
           : tab === 'added'
-            ? html`<${Grid} key="added" label="Added tensors" columns=${addedColumns} rows=${added} initial=${{ key: 'name', down: false }} rowKey=${(at: number) => at} chosen=${(at: number) => at === chosen} />`
-            : html`<${Grid} key="removed" label="Removed tensors" columns=${removedColumns} rows=${removed} initial=${{ key: 'name', down: false }} rowKey=${({ name }: Removed) => name} />`
+            ? html`<${Grid} key="added" label="Added tensors" save="added" columns=${addedColumns} rows=${added} initial=${{ key: 'name', down: false }} rowKey=${(at: number) => at} chosen=${(at: number) => at === chosen} />`
+            : html`<${Grid} key="removed" label="Removed tensors" save="removed" columns=${removedColumns} rows=${removed} initial=${{ key: 'name', down: false }} rowKey=${({ name }: Removed) => name} />`
       }
     <//>
+    ${diff.metadata.length === 0 ? null : html`<${Metadata} diff=${diff} />`}
     <${Layers} moved=${moved} />
     <${HeatMap} first="change" />
   </div>`

@@ -3,6 +3,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { naturalOrder } from '../cli/natural.js'
 import { html, type VNode } from './html.js'
 import { Choice, useWidth } from './pieces.js'
+import { Save } from './save.js'
 import { showCount } from './words.js'
 
 /** A column: its cells, and its sort key. */
@@ -15,6 +16,8 @@ export interface GridColumn<T> {
   readonly cell: (row: T) => unknown
   /** The sort key. Numbers sort in descending order at first, texts in ascending order. Without a key the column is not sortable. */
   readonly sort?: (row: T) => number | string
+  /** The value in a copy of the table, by default the sort key. */
+  readonly text?: (row: T) => number | string
   /** Whether the sort keys are names, whose numbers count by their value. */
   readonly natural?: boolean
 }
@@ -112,6 +115,8 @@ export function Grid<T>(props: {
   marked?: (row: T) => boolean
   initial?: GridSort
   max?: number
+  /** The name of the file that the rows are saved as; without it they cannot be saved. */
+  save?: string
 }): VNode {
   const { rows } = props
   const [frame, width] = useWidth()
@@ -213,5 +218,6 @@ export function Grid<T>(props: {
           />`
     }
     ${table}
+    ${props.save === undefined || rows.length === 0 ? null : html`<${Save} name=${props.save} columns=${props.columns} rows=${() => sorted} />`}
   </div>`
 }

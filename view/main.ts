@@ -13,7 +13,7 @@ import { TensorPanel } from './tensor.js'
 import { Tree } from './tree.js'
 import { Treemap } from './treemap.js'
 import { Values } from './values.js'
-import { baseName, counted, showBytes, showCount, visible } from './words.js'
+import { counted, fileName, showBytes, showCount, visible } from './words.js'
 
 const TITLES: Readonly<Record<View, string>> = {
   overview: 'Overview',
@@ -137,8 +137,8 @@ function Page({ model }: { model: Model }): VNode {
     <header class="top">
       <div class="title">
         <p class="brand">ztensor</p>
-        <h1><${Name} text=${file.title ?? file.name} short=${file.title ?? baseName(file.name)} /></h1>
-        <p class="summary">${file.title === undefined ? '' : `${visible(baseName(file.name))} · `}${visible(file.format)} · ${count} · ${showBytes(file.byteLength)}${model.data.live ? ' · live' : ''}</p>
+        <h1><${Name} text=${file.title ?? file.name} short=${file.title ?? fileName(file.name)} /></h1>
+        <p class="summary">${file.title === undefined ? '' : `${visible(fileName(file.name))} · `}${visible(file.format)} · ${count} · ${showBytes(file.byteLength)}${model.data.live ? ' · live' : ''}</p>
       </div>
       <div class="tools">
         <input

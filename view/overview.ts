@@ -1,8 +1,9 @@
 // An overview of the file.
 import { useMemo, useState } from 'preact/hooks'
+import type { MetadataRow } from '../lib/report/data.js'
 import { html, type VNode } from './html.js'
 import type { Model, Sums } from './model.js'
-import { Bar, Empty, FlawBadge, hueOf, Later, Name, Section, TensorLink } from './pieces.js'
+import { Bar, Empty, FlawBadge, hueOf, Later, Name, Section, TensorLink, Value } from './pieces.js'
 import { textMatcher, useChanges } from './select.js'
 import { useReport } from './state.js'
 import { suspects } from './suspects.js'
@@ -145,6 +146,8 @@ function Branch({ item, whole, level }: { item: Folded; whole: number; level: nu
   const bytes = nodes.reduce((sum, one) => sum + one.bytes, 0)
   const elements = nodes.reduce((sum, one) => sum + one.elements, 0)
   const times = nodes.length > 1 ? html` <span class="times">× ${nodes.length}</span>` : null
+  // The amounts in the columns are those of all folded blocks, which are identical.
+  const each = `, ${showLarge(elements / nodes.length)} parameters, ${showBytes(bytes / nodes.length)} each`
   const inner = open ? folded(node, fold) : []
   return html`<li>
     <div class="branch">
@@ -171,7 +174,7 @@ function Branch({ item, whole, level }: { item: Folded; whole: number; level: nu
               >
                 <${Name} text=${title} />
               </button></span>
-              <span class="shape">${counted(node.count, 'tensor')}${nodes.length > 1 ? ' each' : ''}</span>`
+              <span class=${`shape ${nodes.length > 1 ? 'each' : ''}`}>${counted(node.count, 'tensor')}${nodes.length > 1 ? each : ''}</span>`
       }
       ${times}
       <span class="amount parameters" title=${counted(elements, 'parameter')}>${showLarge(elements)}</span>
@@ -220,27 +223,17 @@ function Outline(): VNode {
   <//>`
 }
 
-const LONG = 160
-
-function Value({ text }: { text: string }): VNode {
-  const shown = text.split('\n').map(visible).join('\n')
-  if (shown.length <= LONG) return html`<bdi class="value">${shown}</bdi>`
-  return html`<details>
-    <summary><bdi>${shown.slice(0, LONG).replaceAll('\n', ' ')}…</bdi></summary>
-    <bdi class="value">${shown}</bdi>
-  </details>`
-}
-
-function Metadata(): VNode {
-  const { model, query } = useReport()
-  const { metadata, moreMetadata } = model.data.file
+/** Keys and values that the search finds, of the file or of the configuration next to it. */
+function Rows(props: { title: string; rows: readonly MetadataRow[]; more?: number; none?: string }): VNode {
+  const { query } = useReport()
+  const { title, rows, more = 0, none } = props
   const matches = useMemo(() => textMatcher(query), [query])
-  const found = metadata.filter(({ key, value }) => matches(`${key} ${value}`))
+  const found = rows.filter(({ key, value }) => matches(`${key} ${value}`))
   const entries = (count: number): string => `${showCount(count)} ${count === 1 ? 'entry' : 'entries'}`
-  return html`<${Section} title="Metadata" class="wide" ...${query.trim() === '' || metadata.length === 0 ? {} : { note: `${showCount(found.length)} of ${entries(metadata.length)} ${found.length === 1 ? 'matches' : 'match'}` }}>
+  return html`<${Section} title=${title} class="wide" ...${query.trim() === '' || rows.length === 0 ? {} : { note: `${showCount(found.length)} of ${entries(rows.length)} ${found.length === 1 ? 'matches' : 'match'}` }}>
     ${
-      metadata.length === 0
-        ? html`<${Empty}>The file has no metadata.<//>`
+      rows.length === 0
+        ? html`<${Empty}>${none}<//>`
         : found.length === 0
           ? null
           : html`<dl class="metadata">
@@ -252,8 +245,14 @@ function Metadata(): VNode {
               )}
             </dl>`
     }
-    ${moreMetadata > 0 ? html`<p class="note">and ${showCount(moreMetadata)} more, which \`ztensor info --json\` prints</p>` : null}
+    ${more > 0 ? html`<p class="note">and ${showCount(more)} more, which \`ztensor info --json\` prints</p>` : null}
   <//>`
+}
+
+function Metadata(): VNode {
+  const { metadata, moreMetadata, config } = useReport().model.data.file
+  return html`<${Rows} title="Metadata" rows=${metadata} more=${moreMetadata} none="The file has no metadata." />
+    ${config === undefined ? null : html`<${Rows} title="config.json" rows=${config} none="The configuration is empty." />`}`
 }
 
 const MAX_FLAWED = 8

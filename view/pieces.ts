@@ -13,6 +13,19 @@ export function Name({ text, short }: { text: string; short?: string | undefined
   return html`<bdi class="name" title=${shown}>${visible(short ?? text) || EMPTY}</bdi>`
 }
 
+/** The characters of a text that are shown at first. */
+const LONG = 160
+
+/** A text from a file, of which a long one opens on demand. */
+export function Value({ text }: { text: string }): VNode {
+  const shown = text.split('\n').map(visible).join('\n')
+  if (shown.length <= LONG) return html`<bdi class="value">${shown}</bdi>`
+  return html`<details>
+    <summary><bdi>${shown.slice(0, LONG).replaceAll('\n', ' ')}…</bdi></summary>
+    <bdi class="value">${shown}</bdi>
+  </details>`
+}
+
 /** A tensor name that opens the tensor's panel, marked if the values are not all finite. */
 export function TensorLink({ tensor }: { tensor: number }): VNode {
   const { model, choose, chosen } = useReport()

@@ -8,7 +8,7 @@ import { Layers } from './layers.js'
 import { Choice, Empty, Section, TensorLink } from './pieces.js'
 import { useReport, type ValuesTab } from './state.js'
 import { MEANING, type Suspect, type Suspicion, suspects } from './suspects.js'
-import { counted, showBytes, showCount, showNumber, showShape, visible } from './words.js'
+import { counted, showBytes, showCount, showDigits, showScore, showShape, visible } from './words.js'
 
 /** The characters of the longest number, such as -1.23e-38, or of float64 -1.23e-100. */
 const NUMBER_WIDTH = 9
@@ -34,14 +34,14 @@ function Table(): VNode {
       return maxWidth
     }
     const measured = (key: Numeric): GridColumn<number> => {
-      const show = (at: number): string => showNumber(model.numbers(at)?.[key])
+      const show = (at: number): string => showDigits(model.numbers(at)?.[key])
       return {
         ...{ key, title: key, numeric: true, characters: characters(show, bound), cell: show },
         sort: (at) => model.numbers(at)?.[key] ?? Number.NaN,
       }
     }
     const score = (at: number): string =>
-      Number.isNaN(model.scores[at]) ? '–' : `${showNumber(Number((model.scores[at] as number).toPrecision(3)))} σ`
+      Number.isNaN(model.scores[at]) ? '–' : `${showScore(model.scores[at] as number)} σ`
     const tally = (key: string, title: string, of: (found: TensorNumbers) => number): GridColumn<number> => ({
       ...{ key, title, numeric: true, characters: showCount(largest(of)).length },
       cell: (at) => {
@@ -74,6 +74,7 @@ function Table(): VNode {
             .shape(at)
             .map((size) => String(size).padStart(12, '0'))
             .join(),
+        text: (at) => showShape(model.shape(at)),
       },
       {
         ...{
@@ -96,7 +97,7 @@ function Table(): VNode {
     ]
   }, [model, learned])
   return html`<${Section} title=${rows === undefined ? counted(model.size, 'tensor') : `${showCount(shown.length)} of ${counted(model.size, 'tensor')}`} class="wide">
-    <${Grid} label="Tensors" columns=${columns} rows=${shown} initial=${{ key: 'name', down: false }} rowKey=${(at: number) => at} chosen=${(at: number) => at === chosen} marked=${(at: number) => model.flaw(at) !== ''} />
+    <${Grid} label="Tensors" save="tensors" columns=${columns} rows=${shown} initial=${{ key: 'name', down: false }} rowKey=${(at: number) => at} chosen=${(at: number) => at === chosen} marked=${(at: number) => model.flaw(at) !== ''} />
   <//>`
 }
 
@@ -129,6 +130,7 @@ function Suspects(): VNode {
         ),
       },
       cell: ({ why }) => html`<bdi title=${visible(why)}>${visible(why)}</bdi>`,
+      text: ({ why }) => why,
     },
   ]
   return html`<${Section} title="Suspects" class="wide" note="What often is a mistake; it may be meant.">
@@ -138,7 +140,7 @@ function Suspects(): VNode {
         : html`<ul class="meanings">
               ${kinds.map((kind) => html`<li key=${kind}><b>${shown.filter((one) => one.kind === kind).length} ${kind}</b> ${MEANING[kind]}</li>`)}
             </ul>
-            <${Grid} label="Suspects" columns=${columns} rows=${shown} rowKey=${({ tensor }: Suspect) => tensor} chosen=${({ tensor }: Suspect) => tensor === chosen} marked=${({ kind }: Suspect) => kind === 'not finite'} />`
+            <${Grid} label="Suspects" save="suspects" columns=${columns} rows=${shown} rowKey=${({ tensor }: Suspect) => tensor} chosen=${({ tensor }: Suspect) => tensor === chosen} marked=${({ kind }: Suspect) => kind === 'not finite'} />`
     }
   <//>`
 }

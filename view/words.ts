@@ -19,6 +19,20 @@ export function showNumber(value: number | null | undefined): string {
   return showMeasured(Number(value.toPrecision(4)))
 }
 
+/** Formats a measured number for a column: with four digits, also those that are 0. */
+export function showDigits(value: number | null | undefined): string {
+  if (value === null || value === undefined || Number.isNaN(value)) return '–'
+  if (value === 0) return '0'
+  const size = Math.abs(value)
+  return size >= 1e6 || size < 1e-3
+    ? value.toExponential(2)
+    : value.toPrecision(Math.max(4, Math.ceil(Math.log10(size))))
+}
+
+/** Formats a number of standard deviations: with three digits, or those of its whole part. */
+export const showScore = (value: number): string =>
+  value === 0 ? '0' : value >= 1000 ? showCount(Math.round(value)) : value.toPrecision(3)
+
 /** Formats a large number compactly: 1.24 B. */
 export function showLarge(value: number): string {
   for (const [unit, size] of [
@@ -49,11 +63,15 @@ export const counted = (amount: number, noun: string): string =>
 /** The end of a path, which is more specific than its beginning. */
 export const baseName = (path: string): string => path.split(/[/\\]/).at(-1) || path
 
+/** The name of a file without the folders of its URL. A name of a local file has folders only if they tell two files apart. */
+export const fileName = (name: string): string => (/^[a-z]+:\/\//.test(name) ? baseName(name) : name)
+
 /** Formats a ratio as a percentage with three digits. */
 export function showPercent(ratio: number): string {
   if (!Number.isFinite(ratio)) return '–'
   const percent = 100 * ratio
-  return `${percent !== 0 && percent < 0.01 ? percent.toExponential(1) : Number(percent.toPrecision(3))} %`
+  if (percent === 0) return '0 %'
+  return `${percent < 0.01 ? percent.toExponential(1) : percent.toPrecision(3)} %`
 }
 
 /** Formats a cosine: values near 1 differ only in the last digits. */

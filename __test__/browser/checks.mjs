@@ -1,6 +1,6 @@
 // Checks what a report shows in a real browser.
 import assert from 'node:assert/strict'
-import { readdirSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { report, serveReport } from 'ztensor/report'
@@ -258,6 +258,46 @@ export const checks = {
       await page.waitForSelector('text=‖Δ‖ / ‖before‖')
       await choose(page, 'added 1')
       assert.match((await texts(page, '.grid tbody tr'))[0], /lm_head\.bias/)
+    })
+  },
+
+  'the diff view lists the metadata that differs': async (browser, path) => {
+    await withReport(browser, path('llama.html'), { view: 'diff' }, async (page) => {
+      assert.deepEqual(await cells(page, '.pairs-of-values tbody'), [
+        ['training.tokens', '1.8e12', '1.9e12'],
+        ['training.base', 'none', 'base.safetensors'],
+      ])
+    })
+  },
+
+  'a table is copied and saved as it is shown': async (browser, path) => {
+    await withReport(browser, path('llama.html'), { view: 'values' }, async (page) => {
+      await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+      await page.locator('#search').fill('layers.0.mlp')
+      await page.waitForFunction(() => document.querySelectorAll('.grid tbody tr').length === 3)
+      const [saved] = await Promise.all([page.waitForEvent('download'), page.locator('.save').getByText('CSV').click()])
+      assert.equal(saved.suggestedFilename(), 'tensors.csv')
+      const lines = readFileSync(await saved.path(), 'utf8')
+        .trimEnd()
+        .split('\n')
+      assert.match(lines[0], /^name,type,shape,bytes,min,max,mean,std,zeros,NaN,±∞,largest σ$/)
+      assert.match(lines[1], /^model\.layers\.0\.mlp\.down_proj\.weight,bfloat16,"\[256, 688\]",352256,-?\d/)
+      assert.equal(lines.length, 4)
+      await page.locator('.save').getByText('Copy').click()
+      await page.waitForSelector('.save >> text=Copied.')
+      const copied = await page.evaluate(() => navigator.clipboard.readText())
+      const rows = copied.trimEnd().split('\n')
+      assert.deepEqual([rows.length, rows[1].split('\t')[2]], [4, '[256, 688]'])
+    })
+  },
+
+  'the heat map fills its card': async (browser, path) => {
+    await withReport(browser, path('llama.html'), { view: 'values' }, async (page) => {
+      await choose(page, 'Heat map')
+      const [table, card] = await page.evaluate(() =>
+        ['.heat table', '.heat'].map((selector) => document.querySelector(selector).clientWidth),
+      )
+      assert.ok(table >= card - 1, `${table} of ${card}`)
     })
   },
 

@@ -53,7 +53,8 @@ const METADATA = {
  * should find.
  */
 export async function writeLlama(path, { layers = 16, tuned = false, faults = false } = {}) {
-  const writer = await create(path, { metadata: METADATA })
+  const metadata = tuned ? { ...METADATA, 'training.tokens': '1.9e12', 'training.base': 'base.safetensors' } : METADATA
+  const writer = await create(path, { metadata })
   let seed = 7
   for (const [name, shape, spread, mean = 0] of llama(layers)) {
     const next = normal(seed++)

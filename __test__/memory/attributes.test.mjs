@@ -125,7 +125,7 @@ if (hasPeaks) {
     const all = heapOf('globalThis.kept = file.metadata')
     t.true(all.printed > 16 * MIB)
     const calls = {
-      report: `await z.report(file)`,
+      report: `await (await import('ztensor/report')).report(file)`,
       'convert to GGUF': `await z.convert(file, ${target} + '.gguf')`,
       'convert to zTensor 2': `await z.convert(file, ${target} + '.zt', { version: '2' })`,
       'convert to safetensors': `await z.convert(file, ${target} + '.safetensors')`,

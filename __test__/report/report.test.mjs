@@ -1,10 +1,13 @@
 // The content of a report, also for hostile files.
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import test from 'ava'
-import { create, diff, open } from 'ztensor'
+import { create, diff, open, saveFile } from 'ztensor'
 import { report } from 'ztensor/report'
 import { square10, zt10 } from '../corpus/zt.mjs'
 import { fixture, safetensors, write } from '../helpers/command.mjs'
 import { dataOf, HOSTILE, hashOf, numbersOf, policyOf, shellOf } from '../helpers/report-page.mjs'
+import { scratchFolder } from '../helpers/sample-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 
 const floats = (...values) => Float32Array.from(values)
@@ -296,4 +299,69 @@ test('a filter omits the warnings of other tensors, and progress covers its tens
   t.deepEqual(await warned(undefined), ['odd'])
   t.deepEqual(await warned('odd'), ['odd'])
   t.deepEqual(await warned('w'), [])
+})
+
+test('lists the metadata that differs, and tells two files of one name apart', async (t) => {
+  const { folder, path } = scratchFolder()
+  for (const name of ['base', 'tuned']) mkdirSync(join(folder, name))
+  const paths = ['base', 'tuned'].map((name) => path(`${name}/model.safetensors`))
+  await saveFile(paths[0], { w: floats(1) }, { metadata: { format: 'pt', license: 'mit' } })
+  await saveFile(paths[1], { w: floats(1) }, { metadata: { format: 'pt', '<b>': 'x' } })
+  const html = await report(paths[1], { against: paths[0] })
+  const { file, diff } = dataOf(html)
+  t.deepEqual(diff.metadata, [
+    { key: 'license', before: 'mit', after: null },
+    { key: '<b>', before: null, after: 'x' },
+  ])
+  t.is(diff.moreMetadata, 0)
+  t.deepEqual([file.name, diff.against], ['tuned/model.safetensors', 'base/model.safetensors'])
+  t.regex(html, /<title>tuned\/model\.safetensors and base\/model\.safetensors · ztensor<\/title>/)
+  t.is(dataOf(await report(paths[1])).file.name, 'model.safetensors')
+  t.regex(await report(paths[1], { against: paths[0], title: 'x' }), /<title>x · ztensor</)
+})
+
+test('shows the config.json of a model, and no other file by a link', async (t) => {
+  const { folder, path } = scratchFolder()
+  const weights = path('model.safetensors')
+  await saveFile(weights, { w: floats(1) })
+  const configOf = async () => dataOf(await report(weights)).file.config
+  t.is(await configOf(), undefined)
+  const config = { model_type: 'llama', rope: { theta: 1e4 }, architectures: ['LlamaForCausalLM'] }
+  writeFileSync(path('config.json'), JSON.stringify(config))
+  const rows = [
+    { key: 'model_type', value: 'llama' },
+    { key: 'rope', value: '{ theta: 10000 }' },
+    { key: 'architectures', value: "[ 'LlamaForCausalLM' ]" },
+  ]
+  t.deepEqual(await configOf(), rows)
+  t.deepEqual(dataOf(await report(folder)).file.config, rows)
+  for (const other of ['[1]', '{"name":"a package"}', '{', `{"model_type":"${'x'.repeat(2 ** 20)}"}`]) {
+    writeFileSync(path('config.json'), other)
+    t.is(await configOf(), undefined, other.slice(0, 40))
+  }
+  if (process.platform === 'win32') return
+  const outside = scratchPath('outside.json')
+  writeFileSync(outside, JSON.stringify(config))
+  const link = async (target) => {
+    rmSync(path('config.json'))
+    symlinkSync(target, path('config.json'))
+    return configOf()
+  }
+  t.is(await link(outside), undefined)
+  writeFileSync(path('other.json'), JSON.stringify(config))
+  t.deepEqual(await link('other.json'), rows)
+  t.is(await link('/dev/zero'), undefined)
+})
+
+test('shows the config.json of a snapshot in the cache of the hub', async (t) => {
+  if (process.platform === 'win32') return t.pass()
+  const { folder, path } = scratchFolder()
+  const snapshot = join(folder, 'snapshots/0123')
+  for (const name of [snapshot, path('blobs')]) mkdirSync(name, { recursive: true })
+  writeFileSync(path('blobs/abc'), '{"model_type":"bert"}')
+  await saveFile(path('blobs/def'), { w: floats(1) }, { format: 'safetensors' })
+  symlinkSync('../../blobs/abc', join(snapshot, 'config.json'))
+  symlinkSync('../../blobs/def', join(snapshot, 'model.safetensors'))
+  const { file } = dataOf(await report(join(snapshot, 'model.safetensors')))
+  t.deepEqual(file.config, [{ key: 'model_type', value: 'bert' }])
 })

@@ -1,13 +1,13 @@
 // The columns of a report that come from the index alone. Nothing here reads data.
-import { basename } from 'node:path'
+import { basename, resolve, sep } from 'node:path'
 import { inspect } from 'node:util'
 import { isUint8Array } from '../native/realm.js'
 import { inTurns } from '../read/batches.js'
 import { withinCall } from '../read/calls.js'
 import { TensorFile } from '../read/file.js'
 import { modelSummary } from '../read/summary.js'
-import type { AttributeObject } from '../values/attributes.js'
 import { OUTLINE } from '../values/outline.js'
+import { configOf } from './config.js'
 import type { Column, FileFacts, MetadataRow, PartColumns, ReportData, TensorColumns } from './data.js'
 import type { ReportOptions } from './report.js'
 
@@ -57,7 +57,7 @@ export function attributeText(value: unknown): string {
   return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text
 }
 
-function metadataRows(metadata: AttributeObject): MetadataRow[] {
+function metadataRows(metadata: Readonly<Record<string, unknown>>): MetadataRow[] {
   return Object.entries(metadata).map(([key, value]) => ({
     key: attributeText(key),
     value: attributeText(value),
@@ -66,6 +66,17 @@ function metadataRows(metadata: AttributeObject): MetadataRow[] {
 
 /** The name of a local file, without its folders: a report may be shared, and folder names may be private. */
 const shortName = (path: string): string => basename(path) || path
+
+/** The display names of two files. Two local files of one name have as many folders before it as tell them apart. */
+export function namesOfBoth(one: TensorFile, other: TensorFile): readonly [string, string] {
+  const names = [nameOf(one), nameOf(other)] as const
+  const [left, right] = [one.path, other.path]
+  if (names[0] !== names[1] || left === undefined || right === undefined) return names
+  const [a, b] = [resolve(left).split(sep), resolve(right).split(sep)]
+  let parts = 1
+  while (parts < Math.min(a.length, b.length) && a.at(-parts) === b.at(-parts)) parts++
+  return [a.slice(-parts).join('/'), b.slice(-parts).join('/')]
+}
 
 /** The display name of a file: of a remote file its URL without the query, which may contain a key. */
 export function nameOf(file: TensorFile): string {
@@ -87,17 +98,21 @@ function parameters(file: TensorFile, chosen: Uint32Array): number | string {
 const namesOf = (file: TensorFile, chosen: Uint32Array): string[] =>
   Array.from(chosen, (ordinal) => TensorFile.at(file, ordinal).name)
 
+/** What the facts of a file depend on. */
+type FactOptions = Pick<ReportOptions, 'filter' | 'title'> & { readonly against?: TensorFile | undefined }
+
 function facts(
   file: TensorFile,
   chosen: Uint32Array,
-  { filter, title }: Pick<ReportOptions, 'filter' | 'title'>,
+  { filter, title, against }: FactOptions,
+  config: Readonly<Record<string, unknown>> | undefined,
 ): FileFacts {
   const model = modelSummary(file, () => TensorFile.beginnings(file))
   const { metadata, keys } = file[OUTLINE]({ keys: MAX_KEYS, items: MAX_ITEMS, units: MAX_TEXT + 1 })
   const names = filter === undefined ? undefined : new Set(namesOf(file, chosen))
   const warnings = file.warnings.filter(({ tensor }) => tensor === undefined || (names?.has(tensor) ?? true))
   return {
-    name: nameOf(file),
+    name: against === undefined ? nameOf(file) : namesOfBoth(file, against)[0],
     ...(title === undefined ? {} : { title }),
     format: file.format,
     version: file.version ?? null,
@@ -108,6 +123,7 @@ function facts(
     ...(model === undefined ? {} : { model }),
     metadata: metadataRows(metadata),
     moreMetadata: Math.max(0, keys - MAX_KEYS),
+    ...(config === undefined ? {} : { config: metadataRows(config).slice(0, MAX_KEYS) }),
     warnings: warnings.slice(0, MAX_WARNINGS).map(({ code, message, tensor }) => ({
       code,
       message,
@@ -138,7 +154,7 @@ function probe(file: TensorFile, chosen: Uint32Array): void {
 export async function columns(
   file: TensorFile,
   chosen: Uint32Array,
-  options: Pick<ReportOptions, 'filter' | 'title'>,
+  options: FactOptions,
   live: boolean,
   signal: AbortSignal | undefined,
 ): Promise<ReportData> {
@@ -188,7 +204,7 @@ export async function columns(
   return {
     ztensor: 1,
     live,
-    file: facts(file, chosen, options),
+    file: facts(file, chosen, options, await configOf(file)),
     dtypes: dtypes.values,
     shapes: shapes.values,
     layouts: layouts.values,

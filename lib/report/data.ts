@@ -11,7 +11,7 @@ export type Column =
 /** A measured number; null for NaN and infinities, which JSON cannot represent, and for missing values. */
 export type Measured = number | null
 
-/** An attribute: its key and its value as text. Long values are truncated. */
+/** A value of metadata: its key and the value as text. Long values are truncated. */
 export interface MetadataRow {
   readonly key: string
   readonly value: string
@@ -35,6 +35,8 @@ export interface FileFacts {
   readonly metadata: readonly MetadataRow[]
   /** Number of keys of the metadata that are not listed. */
   readonly moreMetadata: number
+  /** The `config.json` next to the weights, by its keys, in their order. */
+  readonly config?: readonly MetadataRow[]
   readonly warnings: readonly { readonly code: string; readonly message: string; readonly tensor?: string }[]
   readonly moreWarnings: number
   /** The filter of the report: its globs, none for a function, and the number of all tensors of the file. */
@@ -145,6 +147,10 @@ export interface DiffFacts {
   }[]
   readonly changed: readonly ChangedTensor[]
   readonly unchanged: number
+  /** Keys of the metadata whose values differ. The value of a side that has none is null. */
+  readonly metadata: readonly { readonly key: string; readonly before: string | null; readonly after: string | null }[]
+  /** Number of keys that differ and are not listed. */
+  readonly moreMetadata: number
 }
 
 /** The data of a report. */

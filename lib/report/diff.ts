@@ -8,9 +8,12 @@ import { withinCall } from '../read/calls.js'
 import type { TensorFile } from '../read/file.js'
 import { boxes } from '../read/read-stream.js'
 import type { AnyTensor } from '../read/tensor.js'
-import { nameOf } from './columns.js'
+import { attributeText, namesOfBoth } from './columns.js'
 import type { ChangedTensor, DiffFacts } from './data.js'
 import { measured } from './numbers.js'
+
+/** Keys of the metadata that are listed. */
+const MAX_KEYS = 500
 
 type Sums = NonNullable<ChangedTensor['sums']>
 
@@ -143,12 +146,18 @@ export async function diffFacts(
     changed.push(await changedTensor(change, [numberOf(name), file.tensor(name), against.tensor(name)], signal))
   }
   return {
-    against: nameOf(against),
+    against: namesOfBoth(file, against)[1],
     format: against.format,
     tensors: others.length,
     added: found.added.map(({ name }) => numberOf(name)),
     removed: found.removed.map(({ name, dtype, shape }) => ({ name, dtype: dtype ?? null, shape })),
     changed,
     unchanged: found.unchanged,
+    metadata: found.metadata.slice(0, MAX_KEYS).map(({ key, values: [before, after] }) => ({
+      key: attributeText(key),
+      before: before === undefined ? null : attributeText(before),
+      after: after === undefined ? null : attributeText(after),
+    })),
+    moreMetadata: Math.max(0, found.metadata.length - MAX_KEYS),
   }
 }

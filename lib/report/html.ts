@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
+import { REPORT_MARK } from '../values/report-mark.js'
 import type { ReportData } from './data.js'
 
 const hashed = (text: string): string => `'sha256-${createHash('sha256').update(text).digest('base64')}'`
@@ -38,18 +39,21 @@ export async function pageOf(data: ReportData, connect: "'none'" | "'self'"): Pr
     "require-trusted-types-for 'script'",
     "trusted-types 'none'",
   ].join('; ')
-  const title = data.file.title ?? (data.file.name.split(/[/\\]/).at(-1) || data.file.name)
+  const shown = (name: string): string => (name.includes('://') && name.split('/').at(-1)) || name
+  const title = data.file.title ?? shown(data.file.name)
+  const against = data.file.title === undefined ? data.diff?.against : undefined
   const html = [
     '<!doctype html>',
     '<html lang="en">',
     '<head>',
     '<meta charset="utf-8">',
+    REPORT_MARK,
     `<meta http-equiv="Content-Security-Policy" content="${policy}">`,
     '<meta name="viewport" content="width=device-width, initial-scale=1">',
     '<meta name="referrer" content="no-referrer">',
     '<meta name="color-scheme" content="light dark">',
     '<link rel="icon" href="data:,">',
-    `<title>${escaped(title)} · ztensor</title>`,
+    `<title>${escaped(title)}${against === undefined ? '' : ` and ${escaped(shown(against))}`} · ztensor</title>`,
     `<style>${STYLE}</style>`,
     '</head>',
     '<body>',

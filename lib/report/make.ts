@@ -67,7 +67,7 @@ export async function reportData(
   live = false,
 ): Promise<ReportData> {
   const read = statistics ?? !TensorFile.storeOf(file).isRemote
-  const data = await columns(file, chosen, { filter, title }, live, signal)
+  const data = await columns(file, chosen, { filter, title, against }, live, signal)
   const { names } = data.tensors
   const bytes = bytesOf(Array.from(chosen, (ordinal) => TensorFile.at(file, ordinal)))
   const own: [number, number] = read ? [bytes, chosen.length] : [0, 0]
