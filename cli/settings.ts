@@ -1,5 +1,5 @@
 // Values of metadata on the command line.
-import { readFileSync } from 'node:fs'
+import { closeSync, openSync, readSync } from 'node:fs'
 import type { AttributeValue } from '../index.js'
 import { errorMessage, UsageError } from './failure.js'
 import { checkUnique, pairsOf } from './pairs.js'
@@ -14,6 +14,27 @@ function jsonValue(text: string): AttributeValue | undefined {
   }
 }
 
+/** Bytes of a file whose text becomes a value: what one value of GGUF or safetensors may have in a file that opens by default. */
+const MAX_BYTES = 64 * 2 ** 20
+
+/** The bytes of a file, which may be a pipe. One that never ends is an error. */
+function readBounded(path: string): Buffer {
+  const file = openSync(path, 'r')
+  try {
+    const parts: Buffer[] = []
+    for (let total = 0; ; ) {
+      const part = Buffer.allocUnsafe(2 ** 20)
+      const count = readSync(file, part)
+      if (count === 0) return Buffer.concat(parts)
+      total += count
+      if (total > MAX_BYTES) throw new Error(`it has more than ${MAX_BYTES} bytes`)
+      parts.push(part.subarray(0, count))
+    }
+  } finally {
+    closeSync(file)
+  }
+}
+
 /** The text of a value: that of a file for `@file`. A value that begins with `@@` is a text that begins with `@`. */
 function textOf(option: string, given: string): string {
   if (!given.startsWith('@')) return given
@@ -21,7 +42,7 @@ function textOf(option: string, given: string): string {
   const path = given.slice(1)
   let bytes: Buffer
   try {
-    bytes = readFileSync(path)
+    bytes = readBounded(path)
   } catch (error) {
     throw new UsageError(`${option} cannot read '${path}': ${errorMessage(error)}`, TEXT_HINT)
   }

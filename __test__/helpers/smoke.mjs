@@ -117,6 +117,18 @@ const cases = {
     for (const all of [exports.default, required.default])
       for (const name of names) assert.ok(all[name] === exports[name], name)
   },
+  'jobs and reports have entries of their own, with the classes of the main one': async () => {
+    const [jobs, reports] = installed
+      ? [await import('ztensor/jobs'), await import('ztensor/report')]
+      : [await import('../../dist/jobs.mjs'), await import('../../dist/report.mjs')]
+    const path = ones('entries.safetensors')
+    const job = await jobs.planJob('verify', path)
+    assert.ok((await jobs.finishJob(job, await Promise.all(job.tasks.map((task) => jobs.runTask(task))))).ok)
+    const file = await open(path)
+    assert.match(await reports.report(file), /^<!doctype html>/)
+    await assert.rejects(reports.report(join(scratch, 'absent')), (error) => error instanceof ZTensorError)
+    file.close()
+  },
   'a signal stops a load': async () => {
     const file = openSync(ones('signal.safetensors'))
     await assert.rejects(file.load({ signal: AbortSignal.abort(new Error('enough')) }), { message: 'enough' })

@@ -34,6 +34,10 @@ const file = imported.openSync(process.argv[2])
 assert.ok(file instanceof required.TensorFile)
 for (const tensor of file.values()) assert.ok(tensor instanceof required.Tensor)
 assert.throws(() => required.openSync('missing.zt'), imported.ZTensorError)
+for (const entry of ['ztensor/jobs', 'ztensor/report']) {
+  const [one, other] = [await import(entry), createRequire(import.meta.url)(entry)]
+  assert.deepEqual(Object.keys(one).sort(), Object.keys(other).sort())
+}
 file.close()
 `,
 }
