@@ -265,7 +265,7 @@ function* resultLines(result: ConvertResult, isForPython: boolean): Generator<st
   if (isForPython && result.readers.includes('ztensor') && result.readers.length === 1) {
     yield paint(
       'dim',
-      '  Python cannot read the file: it has quantized tensors, which --version 2 writes for Python 2.x, or metadata that is no text, which --version 1.2 and 2 write for Python.',
+      '  Python cannot read the file: it has quantized tensors, which --version 2 writes for Python 2.x, or metadata that is not text, which --version 1.2 and 2 write for Python.',
     )
   }
   if (result.readers.includes(PYTHON_1_0)) {

@@ -102,7 +102,9 @@ const outputs = {
 }
 const shared = declarations(index).exported
 if (shared.size > MAX_EXPORTS)
-  throw new Error(`the main entry exports ${shared.size} names, more than ${MAX_EXPORTS}: programs seldom name the types of options`)
+  throw new Error(
+    `the main entry exports ${shared.size} names, more than ${MAX_EXPORTS}: programs seldom name the types of options`,
+  )
 for (const [at, text] of others.entries()) {
   const name = ENTRIES[at + 1]
   outputs[`${name}.d.ts`] = `${banner(name)}\n${withoutShared(text, shared)}`

@@ -92,7 +92,7 @@ function Facts(): VNode {
 function Dtypes(): VNode {
   const { model, rows } = useReport()
   const shares = useMemo(() => model.shares(rows), [model, rows])
-  const total = shares.reduce((sum, { bytes }) => sum + bytes, 0)
+  const total = shares.reduce((sum, one) => sum + one.elements, 0)
   const quantized = shares.some((share) => share.quantized)
   return html`<${Section} title="Data types">
     ${
@@ -100,8 +100,8 @@ function Dtypes(): VNode {
         ? html`<${Empty}>${model.size === 0 ? 'The file has no tensors.' : 'No tensor matches.'}<//>`
         : html`<div class="stack" aria-hidden="true">
               ${shares.map(
-                ({ dtype, bytes }) =>
-                  html`<i key=${dtype} class=${hueOf(model.dtypeHue(dtype))} style=${{ flexGrow: bytes / (total || 1) }}></i>`,
+                ({ dtype, elements }) =>
+                  html`<i key=${dtype} class=${hueOf(model.dtypeHue(dtype))} style=${{ flexGrow: elements / (total || 1) }}></i>`,
               )}
             </div>
             <table class="plain">
@@ -112,7 +112,7 @@ function Dtypes(): VNode {
                   <th scope="col" class="number">parameters</th>
                   ${quantized ? html`<th scope="col" class="number">bits per weight</th>` : null}
                   <th scope="col" class="number">bytes</th>
-                  <th scope="col" class="number">share</th>
+                  <th scope="col" class="number">of parameters</th>
                 </tr>
               </thead>
               <tbody>
@@ -123,7 +123,7 @@ function Dtypes(): VNode {
                     <td class="number" title=${showCount(elements)}>${showLarge(elements)}</td>
                     ${quantized ? html`<td class="number">${showBits(bytes, elements)}</td>` : null}
                     <td class="number">${showBytes(bytes)}</td>
-                    <td class="number">${showShare(bytes, total)}</td>
+                    <td class="number">${showShare(elements, total)}</td>
                   </tr>`,
                 )}
               </tbody>

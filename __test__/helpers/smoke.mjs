@@ -117,7 +117,7 @@ const cases = {
     for (const all of [exports.default, required.default])
       for (const name of names) assert.ok(all[name] === exports[name], name)
   },
-  'jobs and reports have entries of their own, with the classes of the main one': async () => {
+  'jobs and reports have separate entries, with the classes of the main one': async () => {
     const [jobs, reports] = installed
       ? [await import('ztensor/jobs'), await import('ztensor/report')]
       : [await import('../../dist/jobs.mjs'), await import('../../dist/report.mjs')]
