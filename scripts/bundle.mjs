@@ -4,10 +4,8 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { build, transform } from 'esbuild'
 import { root } from './command.mjs'
+import { ENTRIES } from './entries.mjs'
 import { manifest } from './platform.mjs'
-
-/** The modules that a program can import: `ztensor`, `ztensor/jobs` and `ztensor/report`. */
-export const ENTRIES = ['index', 'jobs', 'report']
 
 /** How esbuild bundles the sources. */
 export const shared = {
@@ -97,7 +95,7 @@ const outside = {
       '../lib/deferred.js': './deferred.js',
       './command.js': './command.js',
     }
-    onResolve({ filter: /^\.{1,2}\/(index|jobs|report|command|lib\/deferred)\.js$/ }, ({ path, importer }) =>
+    onResolve({ filter: /^\.{1,2}\/(lib\/)?\w+\.js$/ }, ({ path, importer }) =>
       /[\\/]node_modules[\\/]/.test(importer) || siblings[path] === undefined
         ? undefined
         : { path: siblings[path], external: true },

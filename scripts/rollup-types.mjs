@@ -6,11 +6,10 @@ import { join } from 'node:path'
 import { generateDtsBundle } from 'dts-bundle-generator'
 import ts from 'typescript'
 import { root } from './command.mjs'
+import { ENTRIES } from './entries.mjs'
 
 const banner = (name) =>
   `// The public types of ztensor, rolled up from ${name}.ts by \`npm run types\`. Not edited by hand.\n`
-
-const ENTRIES = ['index', 'jobs', 'report']
 
 /** What the main entry may export, so that the reference stays readable. */
 const MAX_EXPORTS = 95

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
+import { ENTRIES } from '../../scripts/entries.mjs'
 
 /** The path of the types of an entry in the compiler's notation, also on Windows. */
 const typesOf = (entry) => fileURLToPath(new URL(`../../${entry}.d.ts`, import.meta.url)).replaceAll('\\', '/')
@@ -81,7 +82,7 @@ export function surfaceOf(text, entry = 'index') {
 
 /** The surface of all entries. */
 function wholeSurface() {
-  const parts = ['index', 'jobs', 'report'].map((entry) => surfaceOf(readFileSync(typesOf(entry), 'utf8'), entry))
+  const parts = ENTRIES.map((entry) => surfaceOf(readFileSync(typesOf(entry), 'utf8'), entry))
   return {
     calls: parts.flatMap(({ calls }) => calls),
     literals: Object.assign({}, ...parts.map(({ literals }) => literals)),

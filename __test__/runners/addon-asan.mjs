@@ -4,6 +4,7 @@ import { cpSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { capture, root, runOrExit } from '../../scripts/command.mjs'
+import { TYPES } from '../../scripts/entries.mjs'
 import { hostPlatform } from '../../scripts/platform.mjs'
 
 const TARGET = 'x86_64-unknown-linux-gnu'
@@ -35,7 +36,7 @@ runOrExit('cargo', ['+nightly', 'build', '--quiet', '--target', TARGET, '--targe
 
 const folder = mkdtempSync(join(tmpdir(), 'ztensor-asan-'))
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
-for (const part of ['package.json', 'dist', '__test__', 'index.d.ts', 'jobs.d.ts', 'report.d.ts']) {
+for (const part of ['package.json', 'dist', '__test__', 'scripts/entries.mjs', ...TYPES]) {
   cpSync(join(root, part), join(folder, part), { recursive: true })
 }
 symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'), 'junction')

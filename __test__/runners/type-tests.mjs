@@ -8,6 +8,7 @@ import { createRequire } from 'node:module'
 import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
 import { capture, only, root } from '../../scripts/command.mjs'
+import { TYPES } from '../../scripts/entries.mjs'
 import { blocksOf, packagesOf, pages } from '../helpers/guides.mjs'
 import { turns } from '../helpers/turns.mjs'
 
@@ -22,15 +23,12 @@ const guideCompilers = all ? ['typescript-5.4', 'typescript', newest] : [newest]
 
 // The consumer is outside the sources: next to index.ts a compiler would read that file instead of the published types.
 const consumer = join(root, 'build/consumer')
-/** The types of each entry of the package. */
-const types = ['index', 'jobs', 'report'].flatMap((entry) => [`${entry}.d.ts`, `${entry}.d.mts`])
-
 /** An empty folder with the package installed. */
 function prepare(folder) {
   const installed = join(folder, 'node_modules/ztensor')
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(installed, { recursive: true })
-  for (const name of ['package.json', ...types, refusal]) cpSync(join(root, name), join(installed, name))
+  for (const name of ['package.json', ...TYPES, refusal]) cpSync(join(root, name), join(installed, name))
   writeFileSync(join(folder, 'package.json'), '{ "private": true }\n')
 }
 prepare(consumer)

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { capture, npm, root } from '../../../scripts/command.mjs'
+import { ENTRIES, TYPES } from '../../../scripts/entries.mjs'
 import { createMainPackage } from '../../../scripts/main-package.mjs'
 import { binaryOf } from '../../../scripts/platform.mjs'
 import { addAddon } from '../../../scripts/platform-packages.mjs'
@@ -31,25 +32,14 @@ export async function checkPackages(check, platforms, addons, work, { quick }) {
   const main = await pack(createMainPackage(), work)
   await check('the main package contains only the compiled wrapper, its types and its documents', () => {
     const tooOld = 'ztensor-needs-typescript-5.4-or-newer.d.ts'
-    const types = ['index', 'jobs', 'report'].flatMap((entry) => [`${entry}.d.mts`, `${entry}.d.ts`])
-    const documents = ['CHANGELOG.md', 'LICENSE', 'README.md', ...types, 'package.json', tooOld]
+    const documents = ['CHANGELOG.md', 'LICENSE', 'README.md', ...TYPES, 'package.json', tooOld]
     const rest = main.paths.filter((path) => !documents.includes(path))
     const missing = documents.filter((path) => !main.paths.includes(path))
-    const unexpected = rest.filter(
-      (path) => !/^dist\/(index|jobs|report|shared|deferred|cli|command|report-page)\.m?js$/.test(path),
-    )
+    const modules = [...ENTRIES, 'shared', 'deferred', 'cli', 'command', 'report-page'].map((name) => `dist/${name}.js`)
+    const dist = [...modules, ...ENTRIES.map((name) => `dist/${name}.mjs`)]
+    const unexpected = rest.filter((path) => !dist.includes(path))
     assert.deepEqual({ missing, unexpected }, { missing: [], unexpected: [] })
-    for (const path of [
-      'dist/index.js',
-      'dist/index.mjs',
-      'dist/jobs.js',
-      'dist/jobs.mjs',
-      'dist/report.js',
-      'dist/report.mjs',
-      'dist/cli.js',
-      'dist/command.js',
-    ])
-      assert.ok(rest.includes(path), path)
+    for (const path of dist) assert.ok(rest.includes(path), path)
   })
   await check(`the main package is at most ${MAIN_LIMIT / KIB} KiB`, () => assert.ok(main.size <= MAIN_LIMIT))
   await check('npm corrects nothing in the manifest', async () => {
