@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { openSync } from 'ztensor'
 import { encode, float16, float32, float64, openArray, openBytes, openMap, openText, pairs } from '../corpus/cbor.mjs'
 import { safetensors } from '../corpus/safetensors.mjs'
-import { square12, zt10, zt12 } from '../corpus/zt.mjs'
+import { square10, square12, zt10, zt12 } from '../corpus/zt.mjs'
 import { scaled } from '../helpers/campaign.mjs'
 import { vector } from '../helpers/vectors.mjs'
 
@@ -139,16 +139,40 @@ test('a map with keys other than text is a Map', (t) => {
   t.is(nested[0].get(7).get(8), 9)
 })
 
-test('attributes with keys other than text are a Map', (t) => {
-  const attributes = read(
+test('keys other than text are listed by their text, and none of two equal ones is lost', (t) => {
+  const metadata = read(
     pairs([
       [1, 'one'],
       ['two', 2],
+      ['1', 'text'],
+      [Buffer.of(0x0a, 0xff), 'bytes'],
+      [null, 'null'],
+      [true, 'true'],
+      [-0.5, 'half'],
+      [[1, 'a'], 'list'],
+      ['1~2', 'taken'],
     ]),
   )
-  t.true(attributes instanceof Map)
+  t.is(Object.getPrototypeOf(metadata), null)
+  t.true(Object.isFrozen(metadata))
   t.deepEqual(
-    [...attributes],
+    { ...metadata },
+    {
+      ...{ 1: 'text', two: 2, '1~2': 'taken', '1~3': 'one' },
+      ...{ "h'0aff'": 'bytes', null: 'null', true: 'true', '-0.5': 'half', '[1,"a"]': 'list' },
+    },
+  )
+})
+
+test('attributes of a tensor with keys other than text are a Map', (t) => {
+  const attributes = pairs([
+    [1, 'one'],
+    ['two', 2],
+  ])
+  const { attributes: found } = openSync(zt10({ w: square10({ attributes }) })).tensor('w')
+  t.true(found instanceof Map)
+  t.deepEqual(
+    [...found],
     [
       [1, 'one'],
       ['two', 2],

@@ -64,10 +64,10 @@ test('their inspected form is short, and has no data', async (t) => {
   file.close()
 })
 
-test('metadata is the attributes with string values', async (t) => {
+test('metadata is one frozen object with all values', async (t) => {
   const file = openSync(await filled(1))
   t.is(file.metadata.license, 'MIT')
-  t.deepEqual(Object.keys(file.metadata), ['license'])
+  t.deepEqual({ ...file.metadata }, { license: 'MIT', epoch: 3 })
   t.is(file.metadata, file.metadata)
   t.is(file.metadata.toString, undefined)
   t.true(Object.isFrozen(file.metadata))

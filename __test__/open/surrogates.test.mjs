@@ -94,8 +94,8 @@ test('writes no text with a lone surrogate', async (t) => {
     'link name': () => writer.link(HALF, { file: base, tensor: 'x' }),
     'link tensor': () => writer.link('a', { file: base, tensor: HALF }),
     'link shard': () => writer.link('a', { file: base, tensor: 'x', shard: HALF }),
-    'setMetadata attributes': () => writer.add('a', x, { attributes: { a: [HALF] } }),
-    'attributes attributes': () => create(scratchPath(), { metadata: { [HALF]: 1 } }),
+    'add attributes': () => writer.add('a', x, { attributes: { a: [HALF] } }),
+    'create metadata': () => create(scratchPath(), { metadata: { [HALF]: 1 } }),
     'generator generator': () => create(scratchPath(), { version: '1.0', generator: HALF }),
   }
   for (const [name, call] of Object.entries(calls)) isArgumentError(t, await rejectionOf(call), name.split(' ')[1])
