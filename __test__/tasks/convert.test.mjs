@@ -128,7 +128,7 @@ for (const [title, options] of [
       const [one, other] = [openSync(done.path), openSync(whole.path('m.zt'))]
       t.is(await one.contentDigest(), await other.contentDigest(), 'digests, shapes, dtypes and attributes')
       t.is(one.tensor('q.2').dtype, options.dequantize)
-      t.deepEqual(one.tensor('q.2').attributes, options.attributes === false ? {} : { note: 2 })
+      t.deepEqual(one.tensor('q.2').attributes, options.copyAttributes === false ? {} : { note: 2 })
       one.close()
       other.close()
     }
