@@ -136,7 +136,7 @@ test('rejects options of GGUF for other targets, and values that JSON cannot rep
   const { path } = scratchFolder()
   for (const [target, options, message] of [
     ['m.zt', { quantize: 'q8_0' }, /support quantize only for GGUF/],
-    ['m.safetensors', { metadata: { a: 'b' } }, /support metadata only for GGUF/],
+    ['m.safetensors', { requantize: true }, /support requantize only for GGUF/],
     ['m.zt', { imatrix: 'x' }, /support imatrix only for GGUF/],
     ['m.gguf', { metadata: { a: 1n } }, /metadata must be plain JSON in a job/],
     ['m.gguf', { metadata: { a: { type: 'float32', value: Number.NaN } } }, /metadata must be plain JSON in a job/],
