@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, uti
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import test from 'ava'
-import { open, openSync, ZTensorError } from 'ztensor'
+import { open, openSync, saveFile, ZTensorError } from 'ztensor'
 import { canMap, isMapped } from '../helpers/data-placement.mjs'
 import { isArgumentError, rejectionOf, thrownBy } from '../helpers/errors.mjs'
 import { scratchFolder, written } from '../helpers/sample-files.mjs'
@@ -355,6 +355,34 @@ for (const [what, [text, code]] of Object.entries(HOSTILE)) {
     t.true(error.message.includes('x.index.json'))
   })
 }
+
+test('a folder of several kinds of files opens one kind, and a warning names the others', async (t) => {
+  const one = { a: Float32Array.of(1) }
+  for (const [opened, named, ignored] of [
+    [['a.safetensors'], ['m-00001-of-00002.gguf', 'm-00002-of-00002.gguf'], []],
+    [['a.safetensors'], ['m.gguf'], ['tokenizer.bin']],
+    [['a.zt'], ['b.npz', 'c.onnx', 'd.h5'], []],
+    [['a.zt'], [], ['c.bin', 'd.index']],
+    [['x-1-of-1.npz'], ['b.pt', 'x.npz'], ['c.bin']],
+    [['a.npz'], [], ['c.bin', 'd.xml']],
+    [['m.safetensors.index.json', 'm-1-of-1.safetensors'], ['m.gguf'], []],
+  ]) {
+    const { folder, path } = scratchFolder()
+    for (const name of [...named, ...ignored]) writeFileSync(path(name), '')
+    for (const name of opened)
+      if (name.endsWith('.json')) writeFileSync(path(name), indexText({ a: opened[1] }))
+      else await saveFile(path(name), one)
+    const file = closeAfterTest(t, await open(folder))
+    t.is(file.tensor('a').components.get('data').path, path(opened.at(-1)))
+    const skipped = file.warnings.filter(({ code }) => code === 'ZT_WARN_SKIPPED').map(({ message }) => message)
+    const list = named.map((name) => `"${name}"`).join(', ')
+    t.is(skipped.length, named.length > 0 ? 1 : 0, opened[0])
+    if (named.length > 0) t.true(skipped[0].endsWith(`open one by its name, or several as a list: ${list}`), skipped[0])
+  }
+  const { folder, path } = scratchFolder()
+  for (const name of ['a.npz', 'b.pt']) writeFileSync(path(name), '')
+  await refused(t, folder, 'ZT_IO')
+})
 
 test('an index names files in subfolders, in any spelling, and none outside its folder', async (t) => {
   const made = checkpoint({})

@@ -20,6 +20,9 @@ use names::{SHOWN, Set, extension, numbered};
 /// Substrings of index names, the preferred one first.
 const INDEXES: [&str; 3] = [".safetensors.index.", ".bin.index.", ".weights.json"];
 
+/// Extensions of the shards of each.
+const KINDS: [&str; 3] = ["safetensors", "bin", "h5"];
+
 /// Names of default indexes, preferred to others such as those of variants.
 const DEFAULT: [&str; 3] =
     ["model.safetensors.index.json", "pytorch_model.bin.index.json", "model.weights.json"];
@@ -61,7 +64,13 @@ pub fn look(folder: &Path, request: &Request) -> Result<(FolderContent, Option<S
         return Ok((one_or_set(folder, &weights.names, (&names, &others), request)?, warning));
     }
     let found = search(folder, (&names, &others), request)?;
-    let warning = passed_over(&beside(&found, &names, formats), "those of its numbered set");
+    let opened = match &found {
+        FolderContent::Index(path) | FolderContent::One(path) => {
+            path.file_name().map_or_else(String::new, |name| format!("{:?}", name.to_string_lossy()))
+        }
+        FolderContent::Set(_) => "those of its numbered set".to_owned(),
+    };
+    let warning = passed_over(&beside(&found, &names, formats), &opened);
     Ok((found, warning))
 }
 
@@ -69,20 +78,44 @@ pub fn look(folder: &Path, request: &Request) -> Result<(FolderContent, Option<S
 fn passed_over(names: &[&str], opened: &str) -> Option<String> {
     (!names.is_empty()).then(|| {
         let names = list(names.iter().copied());
-        format!("the folder has other tensor files, which are not opened with {opened}: {names}")
+        format!(
+            "the folder has other tensor files, which are not opened with {opened}: open one by its name, or several as a list: {names}"
+        )
     })
 }
 
-/// Returns the files of the same kind next to those of a set.
+/// Returns the tensor files next to what is opened: those of the same kind next to a set, and those of other kinds whose extensions only
+/// tensor files have.
 fn beside<'n>(found: &FolderContent, names: &'n [String], formats: Formats) -> Vec<&'n str> {
-    let FolderContent::Set(paths) = found else { return Vec::new() };
-    let opened: HashSet<&OsStr> = paths.iter().filter_map(|path| path.file_name()).collect();
-    let kind = opened.iter().next().and_then(|name| extension(name.to_str()?, formats));
-    let is_other = |name: &&str| {
-        extension(name, formats).is_some_and(|ending| Some(ending) == kind)
-            && !opened.contains(OsStr::new(name))
+    let paths = match found {
+        FolderContent::Index(path) | FolderContent::One(path) => std::slice::from_ref(path),
+        FolderContent::Set(paths) => paths,
     };
-    names.iter().map(|name| &**name).filter(is_other).filter(|name| !has_root(name, names)).collect()
+    let opened: HashSet<&OsStr> = paths.iter().filter_map(|path| path.file_name()).collect();
+    let first = opened.iter().next().and_then(|name| name.to_str()).unwrap_or_default();
+    let kind = match found {
+        // Files of its kind are its shards.
+        FolderContent::Index(_) => {
+            INDEXES.iter().zip(KINDS).find(|(part, _)| is_index_name(first, part)).map(|(_, kind)| kind)
+        }
+        FolderContent::Set(_) | FolderContent::One(_) => extension(first, formats),
+    };
+    let is_set = matches!(found, FolderContent::Set(_));
+    let is_other = |name: &&str| {
+        !opened.contains(OsStr::new(name))
+            && extension(name, formats).is_some_and(|ending| {
+                if Some(ending) == kind { is_set } else { !VAGUE.contains(&ending) }
+            })
+    };
+    tensor_files(names, formats).into_iter().filter(is_other).filter(|name| !has_root(name, names)).collect()
+}
+
+/// Returns the names of tensor files. Of files that come in pairs, that is the index of each.
+fn tensor_files(names: &[String], formats: Formats) -> Vec<&str> {
+    let mut tensors: Vec<&str> =
+        names.iter().map(|name| &**name).filter(|name| extension(name, formats).is_some()).collect();
+    marked::pair(names, &mut tensors, formats);
+    tensors
 }
 
 /// Like [`look`], for a folder that is not one of transformers.
@@ -105,9 +138,7 @@ fn search(
             });
         }
     }
-    let mut tensors: Vec<&str> =
-        names.iter().map(|name| &**name).filter(|name| extension(name, formats).is_some()).collect();
-    marked::pair(names, &mut tensors, formats);
+    let mut tensors = tensor_files(names, formats);
     let first = |name: &&str| name.rsplit_once('.').is_some_and(|(_, ending)| formats.comes_first(ending));
     let telling = |name: &&str| name.rsplit_once('.').is_some_and(|(_, ending)| !VAGUE.contains(&ending));
     if tensors.iter().any(first) {
@@ -172,9 +203,7 @@ fn one_or_set(
             Err(Error::new(Code::Io, message))
         }
         _ => {
-            let known = names.iter().map(|name| &**name).filter(|name| extension(name, formats).is_some());
-            let mut all: Vec<&str> = known.collect();
-            marked::pair(names, &mut all, formats);
+            let mut all = tensor_files(names, formats);
             all.retain(|name| !has_root(name, names));
             Err(ambiguous(&format!("{} tensor files and no index", all.len()), all.iter().copied()))
         }
@@ -410,6 +439,19 @@ mod tests {
         let (found, warning) = looked("alone", &["a-1-of-1.zt", "b.zt"]).unwrap();
         assert_eq!(found, FolderContent::Set(vec!["a-1-of-1.zt".into()]));
         assert!(warning.unwrap().ends_with("\"b.zt\""));
+    }
+
+    #[test]
+    fn files_of_other_kinds_next_to_what_is_opened_are_a_warning() {
+        for (name, files, others) in [
+            ("index", &["m.safetensors.index.json", "m-1-of-1.safetensors", "m.btf"][..], Some("\"m.btf\"")),
+            ("index-bin", &["m.bin.index.json", "m-1-of-1.bin", "a.safetensors"], Some("\"a.safetensors\"")),
+            ("keras", &["m.weights.json", "m_00000.weights.h5"], None),
+            ("shards", &["m.zt", "m-1.zt", "m.json"], None),
+        ] {
+            let warning = looked(name, files).unwrap().1;
+            assert_eq!(warning.as_deref().and_then(|text| text.rsplit(": ").next()), others, "{name}");
+        }
     }
 
     #[test]
