@@ -1,7 +1,9 @@
 // A dry run returns what the conversion writes, and writes nothing.
 import { readdirSync } from 'node:fs'
+import { inspect } from 'node:util'
 import test from 'ava'
 import { convert, create, open } from 'ztensor'
+import { some } from '../helpers/campaign.mjs'
 import { run } from '../helpers/command.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
@@ -97,6 +99,58 @@ test('a dry run rejects what the conversion rejects', async (t) => {
     t.deepEqual([dry.code, dry.message], [real.code, real.message])
   }
 })
+
+const TARGETS = [
+  ...['0.1', '1.0', '1.2', '2'].map((version) => ({ format: 'zt', version })),
+  ...['safetensors', 'btf', 'gguf', 'npy', 'npz'].map((format) => ({ format })),
+]
+const OPTIONS = [
+  ...[{ k: 'v' }, { k: 3 }, { k: { a: [1] } }, { k: null }, { a: undefined }, { 'cafe\u0301': 'x' }].map((metadata) => ({ metadata })),
+  ...[{ x: 'y' }, { x: 1 }, { x: 2n ** 70n }, new Map([[1, 'x']])].map((metadata) => ({ metadata })),
+  { copyMetadata: false },
+  { copyMetadata: false, metadata: { k: 'v' } },
+  { copyAttributes: false },
+  { strictMetadata: true },
+  { generator: 'x' },
+  { alignment: 7 },
+  { maxShardBytes: 10 },
+  { compression: { frameSize: 4096 } },
+  { digest: 'sha256' },
+  { canonical: true },
+  { cast: { float32: 'float16' } },
+  { rename: () => 'same' },
+  { rename: (name) => `${name}\0` },
+  { filter: 'none' },
+  { dequantize: 'float32' },
+  { quantize: 'q8_0' },
+  { quantize: 'q8_0', imatrix: 'no-such-file' },
+  { skip: true, metadata: { k: { a: 1 } } },
+] // biome-ignore format: one kind of option a line
+
+for (const [turn, [title, make]] of Object.entries({
+  'dense tensors': plain,
+  // Their data is read before anything is written.
+  'sparse tensors': () => fixturePath('zt2-sparse.zt'),
+  blocks: () => fixturePath('gguf/types.gguf'),
+}).entries()) {
+  test(`a dry run and the conversion agree about each option in each format: ${title}`, async (t) => {
+    const { path } = scratchFolder()
+    const source = await make()
+    const calls = TARGETS.flatMap((target) => OPTIONS.map((options) => ({ ...target, ...options })))
+    let refused = 0
+    for (const options of some(calls, 5, turn)) {
+      const outcome = (more) =>
+        convert(source, path('out'), { ...options, ...more }).then(
+          ({ plan: _, ...result }) => ({ ...result, skipped: result.skipped.map(String) }),
+          ({ name, code, option, tensor, message, rule }) => ({ name, code, option, tensor, message, rule }),
+        )
+      const dry = await outcome({ dryRun: true })
+      t.deepEqual(dry, await outcome({ overwrite: true }), inspect(options))
+      if (dry.code !== undefined) refused++
+    }
+    t.true(refused > 10, String(refused))
+  })
+}
 
 test('convert --dry-run and quantize --dry-run print the tensors and their sizes', async (t) => {
   const source = await llama()

@@ -134,8 +134,8 @@ export async function planConversion(
   const { signal } = given
   const store = TensorFile.storeOf(file)
   const casts = new Casts(given.cast, given.dtype)
-  // Validates the target's options without the metadata, which may be skipped.
-  const { writeFormat, canonical } = writeRequest({ ...given, metadata: undefined })
+  // Validates the target's options, before anything is found that it cannot store.
+  const { writeFormat, canonical } = writeRequest(given)
   const writing = writingOfId(writeFormat) as Writing
   const native = newConversion(casts, given, writing.numbered)
   const isTask = selectTask !== undefined
