@@ -103,9 +103,8 @@ fn beside<'n>(found: &FolderContent, names: &'n [String], formats: Formats) -> V
     let is_set = matches!(found, FolderContent::Set(_));
     let is_other = |name: &&str| {
         !opened.contains(OsStr::new(name))
-            && extension(name, formats).is_some_and(|ending| {
-                if Some(ending) == kind { is_set } else { !VAGUE.contains(&ending) }
-            })
+            && extension(name, formats)
+                .is_some_and(|ending| if Some(ending) == kind { is_set } else { !VAGUE.contains(&ending) })
     };
     tensor_files(names, formats).into_iter().filter(is_other).filter(|name| !has_root(name, names)).collect()
 }
