@@ -37,6 +37,8 @@ pub struct Codec {
     pub fill: Fill,
     /// Bytes that it adds to its input, if constant.
     pub adds: Option<u64>,
+    /// What is decoded in pieces.
+    pub in_pieces: Option<PrefixedCodec>,
 }
 
 /// Filters by their names in zTensor. `zt.zstd-seekable/1` is never part of a list: `read` handles its frames.
@@ -46,56 +48,71 @@ const CODECS: &[Codec] = &[
         decode: |input, _, size, stop| zstd::decode_to(input, size, stop),
         fill: |input, _, output, stop| zstd::decode_into(input, output, stop),
         adds: None,
+        in_pieces: None,
     },
     Codec {
         name: "deflate",
         decode: |input, _, size, stop| deflate::decode(input, false, size, stop),
         fill: |input, _, output, stop| deflate::decode_into(input, false, output, stop, |_| ()),
         adds: None,
+        in_pieces: None,
     },
     Codec {
         name: "zlib",
         decode: |input, _, size, stop| deflate::decode(input, true, size, stop),
         fill: |input, _, output, stop| deflate::decode_into(input, true, output, stop, |_| ()),
         adds: None,
+        in_pieces: None,
     },
     Codec {
         name: "lzf",
         decode: |input, _, size, _| lzf::decode(input, size),
         fill: |input, _, output, _| lzf::decode_into(input, output),
         adds: None,
+        in_pieces: None,
     },
     Codec {
         name: "shuffle",
         decode: |input, parameters, size, _| shuffle::decode(input, parameters, size),
         fill: |input, parameters, output, _| shuffle::decode_into(input, parameters, output),
         adds: Some(0),
+        in_pieces: None,
     },
     Codec {
         name: "fletcher32",
         decode: |input, _, size, _| fletcher::decode(input, size),
         fill: |input, _, output, _| fletcher::decode_into(input, output),
         adds: Some(fletcher::BYTES),
+        in_pieces: None,
     },
     Codec {
         name: "arrow.lz4",
         decode: |input, _, size, stop| prefixed::decode(PrefixedCodec::Lz4, input, size, stop),
         fill: |input, _, output, stop| prefixed::decode_into(PrefixedCodec::Lz4, input, output, stop),
         adds: None,
+        in_pieces: Some(PrefixedCodec::Lz4),
     },
     Codec {
         name: "arrow.zstd",
         decode: |input, _, size, stop| prefixed::decode(PrefixedCodec::Zstd, input, size, stop),
         fill: |input, _, output, stop| prefixed::decode_into(PrefixedCodec::Zstd, input, output, stop),
         adds: None,
+        in_pieces: Some(PrefixedCodec::Zstd),
     },
     Codec {
         name: "bits",
         decode: |input, _, size, _| bits::decode(input, size),
         fill: |input, _, output, _| bits::decode_into(input, output),
         adds: None,
+        in_pieces: None,
     },
-    Codec { name: protobuf::NAME, decode: protobuf::decode, fill: protobuf::fill, adds: None },
+    Codec {
+        name: protobuf::NAME,
+        decode: protobuf::decode,
+        fill: protobuf::fill,
+        adds: None,
+        in_pieces: None,
+    },
 ];
 
 /// Returns the codec with a name.

@@ -354,21 +354,56 @@ impl<'a> Reading<'a> {
         if let Some((start, bytes)) = slice.contiguous() {
             return self.read(source, offset.saturating_add(start), bytes, None);
         }
-        let (start, span) = slice.span();
-        if checked::end_within(start, span, length).is_none() {
-            return Err(Error::new(Code::OutOfBounds, "the slice extends past the data").at(offset));
-        }
-        claimable(source, offset.saturating_add(start), span)?;
+        contains(source, (offset, length), slice)?;
         let mut output = Owned::to_fill(slice.byte_length())?;
-        if !slice.is_rising() {
-            // In a different order than the file: read all of it first.
-            let bytes = self.read(source, offset.saturating_add(start), span, None)?;
-            slice.rebased().pack_divided(&bytes, &mut output)?;
+        if slice.is_rising() || !is_divisible(source, slice) {
+            self.read_part(source, (offset, length), slice, &mut output)?;
             return Ok(output);
         }
+        let mut rest = &mut *output;
+        slice.for_each_part(arranged_at_once(slice), u64::MAX, &mut |part| {
+            let bytes = index(part.byte_length(), "a part of a slice")?;
+            let (out, later) = std::mem::take(&mut rest).split_at_mut_checked(bytes).ok_or_else(too_many)?;
+            rest = later;
+            self.read_part(source, (offset, length), part, out)
+        })?;
+        Ok(output)
+    }
+
+    /// Reads part of a slice. The range is that of all data, which contains the part.
+    pub(crate) fn read_part(
+        &self,
+        source: &dyn ReadAt,
+        (offset, length): (u64, u64),
+        part: &TensorSlice,
+        output: &mut [u8],
+    ) -> Result<()> {
+        self.watch.stop.check()?;
+        if part.is_rising() {
+            return self.read_rising(source, (offset, length), part, output);
+        }
+        // Then each byte is read once, and gets its place in memory.
+        if let Some((rising, arranged)) = part.in_file_order().filter(|_| !source.is_remote()) {
+            let mut bytes = Owned::to_fill(part.byte_length())?;
+            self.read_rising(source, (offset, length), &rising, &mut bytes)?;
+            return arranged.pack_divided(&bytes, output);
+        }
+        let (start, span) = part.span();
+        let bytes = self.read(source, offset.saturating_add(start), span, None)?;
+        part.rebased().pack_divided(&bytes, output)
+    }
+
+    /// Reads a slice whose runs are sorted by offset.
+    fn read_rising(
+        &self,
+        source: &dyn ReadAt,
+        (offset, length): (u64, u64),
+        slice: &TensorSlice,
+        output: &mut [u8],
+    ) -> Result<()> {
         let threads = parallel::threads(source, offset, length);
         let near = Aim::SLICED.on(source.costs());
-        slice.each_part(threads, &mut output, |part, out| {
+        slice.each_part(threads, output, |part, out| {
             let (mut out, mut block) = (out, Vec::new());
             part.for_each_span(near, &mut |part| {
                 self.watch.stop.check()?;
@@ -380,8 +415,7 @@ impl<'a> Reading<'a> {
                 self.watch.did_bytes(bytes as u64);
                 Ok(())
             })
-        })?;
-        Ok(output)
+        })
     }
 
     /// Reads part of a slice: directly into place if it is contiguous, or via a `block` that covers all of it.
@@ -406,6 +440,29 @@ impl<'a> Reading<'a> {
         source.read_at(at, block, &self.watch.stop)?;
         part.rebased().pack(block, out)
     }
+}
+
+/// Bytes of elements in another order than that of the file that are read at once.
+const ARRANGED: u64 = 8 << 20;
+/// Maximum parts that such elements are divided into: each may have to read most pages of the file.
+const ARRANGED_PARTS: u64 = 64;
+
+/// Returns whether parts of a slice are read without the bytes between their runs.
+fn is_divisible(source: &dyn ReadAt, slice: &TensorSlice) -> bool {
+    !source.is_remote() && slice.in_file_order().is_some()
+}
+
+fn arranged_at_once(slice: &TensorSlice) -> u64 {
+    ARRANGED.max(slice.byte_length() / ARRANGED_PARTS)
+}
+
+/// Fails unless a range of a source contains a slice, and the source the range.
+fn contains(source: &dyn ReadAt, (offset, length): (u64, u64), slice: &TensorSlice) -> Result<()> {
+    let (start, span) = slice.span();
+    if checked::end_within(start, span, length).is_none() {
+        return Err(Error::new(Code::OutOfBounds, "the slice extends past the data").at(offset));
+    }
+    claimable(source, offset.saturating_add(start), span)
 }
 
 /// Allocates memory for bytes of a file, after checking that they exist.

@@ -14,21 +14,20 @@ const PIECE: usize = 4 << 20;
 
 /// Decodes into memory that must be filled completely. Nothing may follow the frame.
 pub fn decode_into(input: &[u8], output: &mut [u8], stop: &Stop) -> Result<()> {
-    let mut decoder = FrameDecoder::new(Input { rest: input, is_exhausted: false });
-    let (length, mut filled) = (output.len(), 0);
-    while let Some(buffer) =
-        output.get_mut(filled..length.min(filled + PIECE)).filter(|buffer| !buffer.is_empty())
-    {
-        stop.check()?;
-        match read(&mut decoder, buffer)? {
-            0 => return Err(bad(format!("the LZ4 frame decodes to {filled} bytes, not {length}"))),
-            read => filled += read,
-        }
+    let mut next = from_slice(input);
+    let mut decoder = FrameDecoder::new(Input::new(input.len() as u64, &mut next));
+    fill(&mut decoder, output, stop)?;
+    ended(decoder, output.len() as u64)
+}
+
+/// Returns a function that fills memory with the next bytes, of which there are enough.
+fn from_slice(mut input: &[u8]) -> impl FnMut(&mut [u8]) -> Result<()> {
+    move |buffer| {
+        let (now, rest) = input.split_at_checked(buffer.len()).unwrap_or_default();
+        buffer.copy_from_slice(now);
+        input = rest;
+        Ok(())
     }
-    if read(&mut decoder, &mut [0])? > 0 {
-        return Err(bad(format!("the LZ4 frame decodes to more than {length} bytes")));
-    }
-    decoder.into_inner().ended()
 }
 
 /// Decodes to new memory.
@@ -36,7 +35,8 @@ pub fn decode(input: &[u8], size: Size, stop: &Stop) -> Result<Vec<u8>> {
     let max = match size {
         Size::Exactly(length) | Size::UpTo(length) => length,
     };
-    let mut decoder = FrameDecoder::new(Input { rest: input, is_exhausted: false });
+    let mut next = from_slice(input);
+    let mut decoder = FrameDecoder::new(Input::new(input.len() as u64, &mut next));
     let mut output = Vec::new();
     loop {
         stop.check()?;
@@ -62,24 +62,82 @@ pub fn decode(input: &[u8], size: Size, stop: &Stop) -> Result<Vec<u8>> {
     }
 }
 
+/// Decodes a frame of `stored` bytes, which `read` returns in sequence, and calls `each` with `length` bytes, 4 MiB at a time.
+pub fn decode_pieces(
+    stored: u64,
+    length: u64,
+    stop: &Stop,
+    next: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+    each: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+) -> Result<()> {
+    let mut decoder = FrameDecoder::new(Input::new(stored, next));
+    let mut output = vec![0; usize::try_from(length).unwrap_or(PIECE).min(PIECE)];
+    let mut left = length;
+    while left > 0 {
+        let piece = output.get_mut(..usize::try_from(left).unwrap_or(PIECE).min(PIECE)).unwrap_or_default();
+        fill(&mut decoder, piece, stop)?;
+        left -= piece.len() as u64;
+        each(piece)?;
+    }
+    ended(decoder, length)
+}
+
+/// Fills memory with the next decoded bytes.
+fn fill(decoder: &mut FrameDecoder<Input<'_>>, output: &mut [u8], stop: &Stop) -> Result<()> {
+    for piece in output.chunks_mut(PIECE) {
+        let mut rest = &mut *piece;
+        while !rest.is_empty() {
+            stop.check()?;
+            let read = match read(decoder, rest)? {
+                0 => return Err(bad("the LZ4 frame decodes to fewer bytes than its data has")),
+                read => read,
+            };
+            rest = rest.get_mut(read..).unwrap_or_default();
+        }
+    }
+    Ok(())
+}
+
+/// Fails unless the frame ends, and nothing follows it.
+fn ended(mut decoder: FrameDecoder<Input<'_>>, length: u64) -> Result<()> {
+    if read(&mut decoder, &mut [0])? > 0 {
+        return Err(bad(format!("the LZ4 frame decodes to more than {length} bytes")));
+    }
+    decoder.into_inner().ended()
+}
+
 /// The bytes of the frame. Records whether the decoder requested more bytes than available, because it treats an input
 /// that ends before a block as the end of the frame.
 struct Input<'a> {
-    rest: &'a [u8],
+    next: &'a mut dyn FnMut(&mut [u8]) -> Result<()>,
+    left: u64,
     is_exhausted: bool,
+    /// Why the bytes cannot be read.
+    error: Option<Error>,
+}
+
+impl<'a> Input<'a> {
+    fn new(left: u64, next: &'a mut dyn FnMut(&mut [u8]) -> Result<()>) -> Self {
+        Self { next, left, is_exhausted: false, error: None }
+    }
 }
 
 impl Read for Input<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.rest.read(buffer)?;
+        let read = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
         self.is_exhausted |= read < buffer.len();
+        self.left -= read as u64;
+        (self.next)(buffer.get_mut(..read).unwrap_or_default()).map_err(|error| {
+            self.error = Some(error);
+            io::Error::from(ErrorKind::Other)
+        })?;
         Ok(read)
     }
 }
 
 impl Input<'_> {
     fn ended(&self) -> Result<()> {
-        match self.rest.len() {
+        match self.left {
             0 if self.is_exhausted => Err(bad("the LZ4 frame ends early")),
             0 => Ok(()),
             more => Err(bad(format!("{more} bytes follow the LZ4 frame"))),
@@ -87,14 +145,20 @@ impl Input<'_> {
     }
 }
 
-fn read(decoder: &mut FrameDecoder<Input>, buffer: &mut [u8]) -> Result<usize> {
+fn read(decoder: &mut FrameDecoder<Input<'_>>, buffer: &mut [u8]) -> Result<usize> {
     loop {
         match decoder.read(buffer) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-                return Err(bad("the LZ4 frame ends early"));
+            Err(error) => {
+                if let Some(error) = decoder.get_mut().error.take() {
+                    return Err(error);
+                }
+                return Err(match error.kind() {
+                    ErrorKind::UnexpectedEof => bad("the LZ4 frame ends early"),
+                    _ => bad(format!("the LZ4 frame cannot be decoded: {error}")),
+                });
             }
-            read => return read.map_err(|error| bad(format!("the LZ4 frame cannot be decoded: {error}"))),
+            Ok(read) => return Ok(read),
         }
     }
 }
@@ -123,6 +187,18 @@ mod tests {
         let into = decode_into(input, &mut output, Stop::never()).ok().map(|()| output);
         let alone = decode(input, Size::Exactly(length as u64), Stop::never()).ok();
         assert_eq!(into, alone);
+        let (mut rest, mut pieces) = (input, Vec::new());
+        let next = &mut |buffer: &mut [u8]| {
+            let (now, later) = rest.split_at(buffer.len());
+            buffer.copy_from_slice(now);
+            rest = later;
+            Ok(())
+        };
+        let done = decode_pieces(input.len() as u64, length as u64, Stop::never(), next, &mut |piece| {
+            pieces.extend_from_slice(piece);
+            Ok(())
+        });
+        assert_eq!(into, done.ok().map(|()| pieces));
         into
     }
 

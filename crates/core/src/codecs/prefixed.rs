@@ -3,9 +3,9 @@
 #![forbid(unsafe_code)]
 
 use super::frames::Size;
-use super::{lz4, zstd};
+use super::{lz4, zstd, zstd_pieces};
 use crate::error::{Code, Error, Result};
-use crate::work::Stop;
+use crate::work::{PIECE, Stop};
 
 /// The compression after the length.
 #[derive(Clone, Copy)]
@@ -60,6 +60,47 @@ pub fn decode_into(inner: PrefixedCodec, input: &[u8], output: &mut [u8], stop: 
     }
 }
 
+/// Decodes a buffer of `stored` bytes, which `read` returns in sequence, and calls `each` with `wanted` bytes, some MiB at a time.
+pub fn decode_pieces(
+    inner: PrefixedCodec,
+    (stored, wanted): (u64, u64),
+    stop: &Stop,
+    read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+    each: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+) -> Result<()> {
+    let mut length = [0; 8];
+    let length = length.get_mut(..stored.min(8) as usize).unwrap_or_default();
+    read(length)?;
+    let (claimed, _) = split(length)?;
+    let rest = stored - 8;
+    padded(claimed.unwrap_or(rest), wanted)?;
+    let mut left = wanted;
+    let mut unpadded = |piece: &mut [u8]| {
+        let count = usize::try_from(left).unwrap_or(usize::MAX).min(piece.len());
+        left -= count as u64;
+        each(piece.get_mut(..count).unwrap_or_default())
+    };
+    match (claimed, inner) {
+        (Some(length), PrefixedCodec::Lz4) => lz4::decode_pieces(rest, length, stop, read, &mut unpadded),
+        (Some(length), PrefixedCodec::Zstd) => {
+            zstd_pieces::decode(rest, Size::Exactly(length), stop, read, &mut unpadded).map(drop)
+        }
+        (None, _) => {
+            let mut piece = vec![0; PIECE];
+            let mut left = rest;
+            while left > 0 {
+                stop.check()?;
+                let piece =
+                    piece.get_mut(..usize::try_from(left).unwrap_or(PIECE).min(PIECE)).unwrap_or_default();
+                read(piece)?;
+                left -= piece.len() as u64;
+                unpadded(piece)?;
+            }
+            Ok(())
+        }
+    }
+}
+
 fn split(input: &[u8]) -> Result<(Option<u64>, &[u8])> {
     let short = || Error::new(Code::Decode, "a compressed buffer has no length before it");
     let (length, rest) = input.split_first_chunk::<8>().ok_or_else(short)?;
@@ -90,6 +131,19 @@ mod tests {
         let into = decode_into(inner, input, &mut output, Stop::never()).ok().map(|()| output);
         let alone = decode(inner, input, Size::Exactly(length as u64), Stop::never()).ok();
         assert_eq!(into, alone);
+        let (mut rest, mut pieces) = (input, Vec::new());
+        let read = &mut |buffer: &mut [u8]| {
+            let (now, later) = rest.split_at(buffer.len());
+            buffer.copy_from_slice(now);
+            rest = later;
+            Ok(())
+        };
+        let sizes = (input.len() as u64, length as u64);
+        let done = decode_pieces(inner, sizes, Stop::never(), read, &mut |piece| {
+            pieces.extend_from_slice(piece);
+            Ok(())
+        });
+        assert_eq!(into, done.ok().map(|()| pieces));
         into
     }
 

@@ -147,14 +147,14 @@ pub fn each_piece(
     mut each: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<u64> {
     let mut rest = input;
-    let read = |piece: &mut [u8]| {
+    let mut read = |piece: &mut [u8]| {
         let short = || Error::new(Code::Internal, "more compressed data is requested than available");
         let (next, further) = rest.split_at_checked(piece.len()).ok_or_else(short)?;
         piece.copy_from_slice(next);
         rest = further;
         Ok(())
     };
-    zstd_pieces::decode(input.len() as u64, size, stop, read, |piece| each(piece))
+    zstd_pieces::decode(input.len() as u64, size, stop, &mut read, &mut |piece| each(piece))
 }
 
 #[cfg(test)]

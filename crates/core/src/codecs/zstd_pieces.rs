@@ -17,8 +17,8 @@ pub fn decode(
     stored: u64,
     size: Size,
     stop: &Stop,
-    mut read: impl FnMut(&mut [u8]) -> Result<()>,
-    mut each: impl FnMut(&mut [u8]) -> Result<()>,
+    read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+    each: &mut dyn FnMut(&mut [u8]) -> Result<()>,
 ) -> Result<u64> {
     let mut decoder = Decoder::new(size)?;
     let (mut input, mut unread) = (Vec::new(), stored);
@@ -73,7 +73,7 @@ mod tests {
             at += piece.len();
             Ok(())
         };
-        decode(frame.len() as u64, size, &Stop::default(), read, |piece| {
+        decode(frame.len() as u64, size, &Stop::default(), &mut { read }, &mut |piece| {
             output.extend_from_slice(piece);
             Ok(())
         })?;

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Blob, Encoding, Piece, Pieces};
+use crate::checked;
 use crate::error::{Code, Error, Result};
 
 /// The location of a component's bytes.
@@ -58,6 +59,13 @@ pub struct Grid {
     pub fill: Box<[u8]>,
     /// Locates the chunks. Called when data is first read.
     pub chunks: Box<dyn Chunks>,
+}
+
+impl Grid {
+    /// Returns the bytes of a chunk; `None` if they do not fit in 64 bits.
+    pub fn chunk_bytes(&self) -> Option<u64> {
+        checked::product(&self.chunk).and_then(|elements| elements.checked_mul(self.width))
+    }
 }
 
 impl fmt::Debug for Grid {

@@ -3,9 +3,10 @@
 
 use super::Reading;
 use crate::codecs::frames::Size;
+use crate::codecs::prefixed::PrefixedCodec;
 use crate::codecs::{self, Codec};
 use crate::error::{Code, Error, Result};
-use crate::model::{Encoding, Filter};
+use crate::model::{Blob, Encoding, Filter};
 use crate::sources::owned::Owned;
 use crate::sources::scratch;
 use crate::work::Stop;
@@ -32,6 +33,16 @@ impl Reading<'_> {
                 (step.codec.decode)(&bytes, &step.filter.parameters, step.size, &self.watch.stop)
                     .map(Owned::from)
             }),
+        }
+    }
+
+    /// Returns the compression of a blob that has no other filter, if it is decoded in pieces.
+    pub(super) fn compressed_in_pieces(&self, blob: &Blob) -> Option<PrefixedCodec> {
+        match self.catalog.filters(blob.encoding) {
+            [filter] if blob.digest.is_none() && blob.encoding.is_known() => {
+                codecs::named(self.catalog.label(filter.name))?.in_pieces
+            }
+            _ => None,
         }
     }
 

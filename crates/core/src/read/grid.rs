@@ -97,8 +97,7 @@ impl Reading<'_> {
         band: &Band<'_>,
     ) -> Result<()> {
         claimable(source, chunk.offset, chunk.stored)?;
-        let length = product(&grid.chunk).and_then(|elements| elements.checked_mul(grid.width));
-        let length = length.ok_or_else(too_many)?;
+        let length = grid.chunk_bytes().ok_or_else(too_many)?;
         within(length, self.limits)?;
         let steps = self.steps(blob.encoding, chunk.skipped, Size::Exactly(length))?;
         if steps.is_empty() && chunk.stored != length {
@@ -117,6 +116,18 @@ impl Reading<'_> {
         if part.is_whole && part.length == length {
             // It is the whole band, in the same order.
             return decode(&mut lock(band));
+        }
+        if steps.is_empty() {
+            let (first, end) = part.span()?;
+            return scratch::with(end - first, |read| {
+                self.read_into(source, chunk.offset.saturating_add(first), read, None)?;
+                let first = index(first, "a chunk")?;
+                part.each_run(&mut lock(band), |from, output| {
+                    let from = from.checked_sub(first)?;
+                    output.copy_from_slice(read.get(from..from.checked_add(output.len())?)?);
+                    Some(())
+                })
+            });
         }
         scratch::with(length, |decoded| {
             decode(decoded)?;
@@ -245,6 +256,18 @@ impl Part {
         let (first, rows) = dims.get(axis).map_or((0, 1), |dim| (dim.in_slice, dim.count));
         let is_whole = dims.iter().all(|dim| dim.count == dim.chunk);
         Self { position, width: grid.width, start: first * row, length: rows * row, is_whole, dims }
+    }
+
+    /// Returns the range of the chunk from its first byte to its last one.
+    fn span(&self) -> Result<(u64, u64)> {
+        let (mut first, mut last) = (0_u64, 0_u64);
+        for dim in &self.dims {
+            let at = |before: u64, here: u64| before.checked_mul(dim.chunk)?.checked_add(here);
+            let here = dim.count.saturating_sub(1).saturating_mul(dim.step).saturating_add(dim.in_chunk);
+            (first, last) = at(first, dim.in_chunk).zip(at(last, here)).ok_or_else(too_many)?;
+        }
+        let bytes = |elements: u64| elements.checked_mul(self.width).ok_or_else(too_many);
+        Ok((bytes(first)?, bytes(last.checked_add(1).ok_or_else(too_many)?)?))
     }
 
     /// Calls `each` for each run of elements that is contiguous in chunk and output, with its offset in the chunk and its bytes in the

@@ -3,22 +3,29 @@
 
 use std::fs::File;
 
-use super::{Reading, compare, stored_hasher, turn};
+use super::{
+    ARRANGED, Reading, arranged_at_once, compare, contains, is_divisible, stored_hasher, turn, within,
+};
 use crate::codecs::digest::Hasher;
 use crate::codecs::frames::Size;
-use crate::codecs::zstd_pieces;
+use crate::codecs::{prefixed, zstd_pieces};
 use crate::error::{Code, Error, Result};
 use crate::layouts::elements::RuleCheck;
 use crate::limits::{GRID_BYTES, TIMES_A_GRID};
 use crate::model::slice::{Range, TensorSlice};
-use crate::model::{Blob, Component, Data, DataRule, Encoding, Pieces, Tensor, View};
+use crate::model::{Blob, Component, Data, DataRule, Encoding, Grid, Pieces, Tensor, View};
 use crate::sources::ReadAt;
+use crate::sources::owned::Owned;
 use crate::work::PIECE;
 
 /// Maximum stored and decoded size of blobs that are decoded whole, as in a load.
 const WHOLE: u64 = 16 << 20;
-/// Bytes of elements in another order that are read at once.
-const ARRANGED: u64 = 8 << 20;
+/// How many times as long as its bytes the span of a part may be, if all of the span is read.
+const SPREAD: u64 = 4;
+/// Bytes of a row of chunks that are decoded at once.
+const BAND: u64 = 32 << 20;
+/// How many times a chunk is decoded, if it has elements of many parts.
+const BANDS: u64 = 8;
 /// Bytes that are decoded at once if they are only checked: faster than in pieces.
 const JUDGED: u64 = 8 << 20;
 /// The size of every element type divides it.
@@ -33,10 +40,20 @@ impl Reading<'_> {
         component: &Component,
         mut each: impl FnMut(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
+        self.each_piece(tensor, component, &mut each)
+    }
+
+    /// Performs [`pieces`](Self::pieces). It exists once in the machine code.
+    fn each_piece(
+        &self,
+        tensor: Tensor<'_>,
+        component: &Component,
+        each: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
         let is_deflated = component.blob().is_some_and(|blob| blob.encoding == Encoding::DEFLATE);
         if (component.is_whole_blob() && !is_deflated) || in_order(component).is_some() {
             return self
-                .blob_pieces(component, |piece| {
+                .each_blob_piece(component, &mut |piece| {
                     turn(component, piece);
                     each(piece)
                 })
@@ -102,7 +119,13 @@ impl Reading<'_> {
             return Ok(false);
         }
         let row = (length / dim).max(1).saturating_mul(chunk.max(1));
-        let step = chunk.max(1).saturating_mul((ARRANGED / row).max(1));
+        let mut step = chunk.max(1).saturating_mul((ARRANGED / row).max(1));
+        // Parts of a row of chunks.
+        if blob.encoding == Encoding::RAW {
+            step = (ARRANGED / (length / dim).max(1)).max(1);
+        } else if let Some(bytes) = part_bytes(blob, grid).filter(|&bytes| bytes < row) {
+            step = chunk.div_ceil((row / bytes).min(BANDS)).max(1);
+        }
         let mut ranges: Vec<_> = grid.shape.iter().map(|&dim| Range::from((0, dim))).collect();
         let mut start = 0;
         while start < dim {
@@ -124,14 +147,20 @@ impl Reading<'_> {
         slice: &TensorSlice,
         each: &mut dyn FnMut(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
-        slice.for_each_part(ARRANGED, &mut |part| {
-            self.watch.stop.check()?;
-            let mut bytes = if let Data::Pieces(pieces) = &component.data {
-                self.slice_pieces(pieces, part)?
-            } else {
-                let blob = component.blob().ok_or_else(not_a_blob)?;
-                self.read_slice(self.source(component)?, blob.offset, blob.stored, part)?
-            };
+        if let Data::Pieces(pieces) = &component.data {
+            return slice.for_each_part(ARRANGED, SPREAD, &mut |part| {
+                self.watch.stop.check()?;
+                self.slice_pieces(pieces, part)?.chunks_mut(PIECE).try_for_each(&mut *each)
+            });
+        }
+        let (source, blob) = (self.source(component)?, component.blob().ok_or_else(not_a_blob)?);
+        contains(source, (blob.offset, blob.stored), slice)?;
+        let is_divisible = is_divisible(source, slice);
+        let (max, spread) =
+            if is_divisible { (arranged_at_once(slice), u64::MAX) } else { (ARRANGED, SPREAD) };
+        slice.for_each_part(max, spread, &mut |part| {
+            let mut bytes = Owned::to_fill(part.byte_length())?;
+            self.read_part(source, (blob.offset, blob.stored), part, &mut bytes)?;
             bytes.chunks_mut(PIECE).try_for_each(&mut *each)
         })
     }
@@ -143,15 +172,23 @@ impl Reading<'_> {
         component: &Component,
         mut each: impl FnMut(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
+        self.each_blob_piece(component, &mut each)
+    }
+
+    fn each_blob_piece(
+        &self,
+        component: &Component,
+        each: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
         if let Some(pieces) = in_order(component) {
             return pieces.blobs().try_for_each(|blob| {
                 let part = Component { data: Data::Blob(blob.clone()), ..component.clone() };
-                self.blob_pieces(&part, &mut each as &mut dyn FnMut(&mut [u8]) -> Result<()>)
+                self.each_blob_piece(&part, each)
             });
         }
         let Some(blob) = component.blob() else {
             let whole = Component { view: View::Whole, ..component.clone() };
-            return self.decode(&whole)?.chunks_mut(PIECE).try_for_each(&mut each);
+            return self.decode(&whole)?.chunks_mut(PIECE).try_for_each(each);
         };
         let framed = if blob.encoding == Encoding::ZSTD { self.frames_of(blob)? } else { None };
         if let Some(frames) = framed.filter(|frames| frames.step().is_multiple_of(ELEMENT)) {
@@ -162,8 +199,33 @@ impl Reading<'_> {
             Encoding::ZSTD if blob.stored > WHOLE || blob.decoded.is_none_or(|length| length > WHOLE) => {
                 self.frames(component, blob, each).map(drop)
             }
-            _ => self.blob(blob)?.chunks_mut(PIECE).try_for_each(&mut each),
+            _ if self.prefixed_pieces(component, each)? => Ok(()),
+            _ => self.blob(blob)?.chunks_mut(PIECE).try_for_each(each),
         }
+    }
+
+    /// Calls `each` with the decoded bytes of a large buffer that begins with their length, in pieces. Returns whether it is one.
+    fn prefixed_pieces(
+        &self,
+        component: &Component,
+        each: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<bool> {
+        let Some(blob) =
+            component.blob().filter(|_| component.view == View::Whole && component.rule.is_none())
+        else {
+            return Ok(false);
+        };
+        let (Some(codec), Some(length)) = (self.compressed_in_pieces(blob), blob.decoded) else {
+            return Ok(false);
+        };
+        if length <= WHOLE {
+            return Ok(false);
+        }
+        within(length, self.limits)?;
+        let mut stored = Stored::new(*self, component)?;
+        let sizes = (blob.stored, length);
+        prefixed::decode_pieces(codec, sizes, &self.watch.stop, &mut |piece| stored.read(piece), each)?;
+        Ok(true)
     }
 
     /// Returns the bytes of the elements of a component. If the index does not state it, the component is decoded to count them.
@@ -175,7 +237,7 @@ impl Reading<'_> {
             Some(blob) if component.is_whole_blob() && blob.encoding == Encoding::ZSTD => {
                 let silent = self.watch.silent();
                 let counting = Reading { watch: &silent, ..*self };
-                let counted = counting.frames(component, blob, |_| Ok(()));
+                let counted = counting.frames(component, blob, &mut |_| Ok(()));
                 counted.map_err(|error| self.name(error, tensor, component))
             }
             _ => self.component(tensor, component).map(|whole| whole.len() as u64),
@@ -190,25 +252,28 @@ impl Reading<'_> {
                     && matches!(blob.encoding, Encoding::ZSTD | Encoding::ZSTD_SEEKABLE) =>
             {
                 if let Some(frames) = self.frames_of(blob)? {
-                    return self.decoded_pieces(component, blob, &frames, |_| Ok(()));
+                    return self.decoded_pieces(component, blob, &frames, &mut |_| Ok(()));
                 }
                 match self.decoded_size(blob)? {
                     // The rules are on decoded elements.
                     _ if component.rule.is_some() => self.decode(component).map(drop),
                     Size::Exactly(length) if length <= JUDGED => self.decode(component).map(drop),
-                    _ => self.frames(component, blob, |_| Ok(())).map(drop),
+                    _ => self.frames(component, blob, &mut |_| Ok(())).map(drop),
                 }
             }
             Data::Pieces(pieces) if component.rule.is_none() => pieces.blobs().try_for_each(|blob| {
                 let part = Component { data: Data::Blob(blob.clone()), ..component.clone() };
                 match blob.encoding {
-                    Encoding::RAW => self.stored_pieces(&part, |_| Ok(())),
+                    Encoding::RAW => self.stored_pieces(&part, &mut |_| Ok(())),
                     _ => self.judge(&Component { view: View::Whole, ..part }),
                 }
             }),
             _ => {
                 let mut unseen = |_: &mut [u8]| Ok(());
-                if self.inflated_pieces(component, &mut unseen)? || self.chunk_rows(component, &mut unseen)? {
+                if self.inflated_pieces(component, &mut unseen)?
+                    || self.chunk_rows(component, &mut unseen)?
+                    || self.prefixed_pieces(component, &mut unseen)?
+                {
                     return Ok(());
                 }
                 self.decode(component).map(drop)
@@ -221,7 +286,7 @@ impl Reading<'_> {
     pub(crate) fn stored_pieces(
         &self,
         component: &Component,
-        mut each: impl FnMut(&mut [u8]) -> Result<()>,
+        each: &mut dyn FnMut(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
         if let Some(blob) = component.blob().filter(|blob| blob.encoding == Encoding::ZSTD_SEEKABLE) {
             let frames = self.frames_of(blob)?.ok_or_else(not_a_blob)?;
@@ -242,12 +307,12 @@ impl Reading<'_> {
         &self,
         component: &Component,
         blob: &Blob,
-        each: impl FnMut(&mut [u8]) -> Result<()>,
+        each: &mut dyn FnMut(&mut [u8]) -> Result<()>,
     ) -> Result<u64> {
         let size = self.decoded_size(blob)?;
         let mut stored = Stored::new(*self, component)?;
         let stop = &self.watch.stop;
-        let decoded = zstd_pieces::decode(blob.stored, size, stop, |piece| stored.read(piece), each);
+        let decoded = zstd_pieces::decode(blob.stored, size, stop, &mut |piece| stored.read(piece), each);
         let refused =
             decoded.as_ref().err().is_some_and(|error| matches!(error.code(), Code::Decode | Code::Limit));
         if refused {
@@ -263,6 +328,14 @@ impl Reading<'_> {
         }
         decoded
     }
+}
+
+/// Returns the bytes of part of a row of chunks that is read at once; `None` if a chunk takes as much memory.
+pub(super) fn part_bytes(blob: &Blob, grid: &Grid) -> Option<u64> {
+    if blob.encoding == Encoding::RAW {
+        return Some(ARRANGED);
+    }
+    grid.chunk_bytes().filter(|&bytes| bytes <= ARRANGED).map(|_| BAND)
 }
 
 /// Returns the consecutive blobs of a component, if none of them ends within an element.

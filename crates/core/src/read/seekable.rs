@@ -130,7 +130,7 @@ impl Reading<'_> {
         component: &Component,
         blob: &Blob,
         frames: &Frames,
-        mut each: impl FnMut(&mut [u8]) -> Result<()>,
+        each: &mut dyn FnMut(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
         let total = blob.decoded.unwrap_or_default();
         let mut check = Check::of(blob);

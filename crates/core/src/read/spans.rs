@@ -3,10 +3,8 @@
 
 use super::planner::Near;
 use crate::error::Result;
+use crate::model::Strided;
 use crate::model::slice::{Loop, TensorSlice};
-
-/// How many times as long as its bytes the span of a part may be.
-const SPREAD: u64 = 4;
 
 impl TensorSlice {
     /// Calls `each` with the parts of the slice that are best read at once, in order. Only a contiguous part may have a
@@ -36,9 +34,14 @@ impl TensorSlice {
         Ok(())
     }
 
-    /// Calls `each` with consecutive parts of the slice, in order, of about `max` bytes. A part is larger if a smaller one would have to read
-    /// much more than it returns: a transposed matrix is one part.
-    pub fn for_each_part(&self, max: u64, each: &mut impl FnMut(&Self) -> Result<()>) -> Result<()> {
+    /// Calls `each` with consecutive parts of the slice, in order, of about `max` bytes. A part is larger if the span of a smaller one would be
+    /// more than `spread` times its bytes: a transposed matrix is one part.
+    pub fn for_each_part(
+        &self,
+        max: u64,
+        spread: u64,
+        each: &mut dyn FnMut(&Self) -> Result<()>,
+    ) -> Result<()> {
         if self.byte_length <= max {
             return if self.byte_length == 0 { Ok(()) } else { each(self) };
         }
@@ -59,17 +62,38 @@ impl TensorSlice {
             Self { ranges: Vec::new(), start, run: self.run, loops, byte_length: step * count }
         };
         let (_, span) = part(0, together).span();
-        if span / SPREAD > step * together {
+        if span / spread > step * together {
             return each(self);
         }
         let mut first = 0;
         while first < outermost.count {
             let count = together.min(outermost.count - first);
             // One loop fewer at each level, of at most the number of dimensions.
-            if count > 1 { each(&part(first, count)) } else { part(first, 1).for_each_part(max, each) }?;
+            if count > 1 {
+                each(&part(first, count))
+            } else {
+                part(first, 1).for_each_part(max, spread, each)
+            }?;
             first += count;
         }
         Ok(())
+    }
+
+    /// Returns the slice with its runs sorted by offset, and the runs of this slice among the bytes of that one. `None` if runs overlap.
+    pub fn in_file_order(&self) -> Option<(Self, Self)> {
+        let mut sorted: Vec<usize> = (0..self.loops.len()).collect();
+        sorted.sort_by_key(|&at| self.loops.get(at).map(|l| l.stride));
+        let mut arranged = Self { start: 0, ranges: Vec::new(), ..self.clone() };
+        let mut extent = self.run;
+        for &at in &sorted {
+            let l = arranged.loops.get_mut(at)?;
+            l.stride = extent;
+            extent = extent.checked_mul(l.count)?;
+        }
+        let loops = sorted.iter().rev().filter_map(|&at| self.loops.get(at)).map(|l| (l.count, l.stride));
+        let rising = Strided { start: self.start, run: self.run, loops: loops.collect() };
+        let rising = Self::strided(&rising).ok().filter(Self::is_rising)?;
+        Some((rising, arranged))
     }
 
     /// Returns the offset in the tensor and the length of the range from the first to the last byte of the slice.
@@ -110,7 +134,6 @@ mod tests {
 
     use super::super::planner::Aim;
     use super::*;
-    use crate::model::Strided;
     use crate::sources::Costs;
 
     fn near() -> Near {
@@ -180,18 +203,50 @@ mod tests {
     proptest! {
         #[test]
         fn parts_hold_the_bytes_in_order(
-            run in 1_u64..9, max in 1_u64..60, loops in prop::collection::vec((1_u64..7, 1_u64..40), 0..4),
+            run in 1_u64..9, max in 1_u64..60, spread in prop::sample::select(vec![4, u64::MAX]), loops in prop::collection::vec((1_u64..7, 1_u64..40), 0..4),
         ) {
             let strided = Strided { start: 3, run, loops: loops.into() };
             let slice = TensorSlice::strided(&strided).unwrap();
             let bytes = |slice: &TensorSlice| -> Vec<u64> { slice.runs().flat_map(|(at, length)| at..at + length).collect() };
             let mut all = Vec::new();
-            slice.for_each_part(max, &mut |part| {
+            slice.for_each_part(max, spread, &mut |part| {
                 assert_eq!(bytes(part).len() as u64, part.byte_length());
                 all.extend(bytes(part));
                 Ok(())
             }).unwrap();
             prop_assert_eq!(all, bytes(&slice));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn sorted_runs_hold_the_bytes_of_a_slice(
+            run in 1_u64..5, order in Just(vec![0_usize, 1, 2, 3]).prop_shuffle(),
+            dims in prop::collection::vec((1_u64..5, 0_u64..3), 0..5), overlapping: bool,
+        ) {
+            let mut extent = run;
+            let mut loops: Vec<_> = dims.iter().map(|&(count, gap)| {
+                let stride = extent + gap;
+                extent = stride * count;
+                (count, stride)
+            }).collect();
+            loops.sort_by_key(|&(count, stride)| order.get(usize::try_from((count + stride) % 4).unwrap()).copied());
+            if overlapping && loops.len() > 1 {
+                loops[0].1 = 0;
+            }
+            let slice = TensorSlice::strided(&Strided { start: 2, run, loops: loops.into() }).unwrap();
+            let input: Vec<u8> = (0..2 + extent).map(|at| ((at * 167) ^ (at >> 8)).to_le_bytes()[0]).collect();
+            let packed = |slice: &TensorSlice, input: &[u8]| {
+                let mut out = vec![0; usize::try_from(slice.byte_length()).unwrap()];
+                slice.pack(input, &mut out).unwrap();
+                out
+            };
+            let Some((rising, arranged)) = slice.in_file_order() else {
+                prop_assert!(overlapping);
+                return Ok(());
+            };
+            prop_assert!(rising.is_rising());
+            prop_assert_eq!(packed(&arranged, &packed(&rising, &input)), packed(&slice, &input));
         }
     }
 
@@ -202,7 +257,7 @@ mod tests {
             let mut sizes = Vec::new();
             let slice = TensorSlice::strided(&strided).unwrap();
             slice
-                .for_each_part(1 << 20, &mut |part| {
+                .for_each_part(1 << 20, 4, &mut |part| {
                     sizes.push((part.byte_length(), part.span().1));
                     Ok(())
                 })

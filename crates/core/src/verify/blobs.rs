@@ -209,7 +209,7 @@ impl<'a> Blobs<'a> {
         let Some(component) = self.component(at) else { return Ok(()) };
         let mut hasher = hasher_of(component);
         if component.rule.is_some() || hasher.is_none() {
-            return self.settle(at, self.reading.stored_pieces(component, |_| Ok(())));
+            return self.settle(at, self.reading.stored_pieces(component, &mut |_| Ok(())));
         }
         let read = hasher
             .as_mut()
