@@ -5,6 +5,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::picked::Run;
+use super::pieces::part_bytes;
 use super::planner::{self, Aim, Near};
 use super::{Reading, claimable, turn};
 use crate::checked::{self, index, product};
@@ -21,6 +22,8 @@ use crate::work;
 
 /// Bytes that are read at a time along an axis that is not the first.
 const BLOCK: u64 = 16 << 20;
+/// Bytes of rows that are not contiguous and are read together.
+const NEAR: u64 = 1 << 20;
 /// Bytes of rows for which one more thread is worth starting.
 const SHARE: usize = 512 << 10;
 
@@ -301,15 +304,31 @@ impl Reading<'_> {
             {
                 return Ok(Method::Slices(Box::new(move |at| frames.at(at.saturating_mul(row)) as u64)));
             }
+            if self.are_blocks_sliced(tensor)? {
+                return Ok(Method::Slices(near(wanted.inner.saturating_mul(4))));
+            }
             return Ok(Method::Whole);
         };
+        if let (View::Strided(strided), Data::Blob(blob)) = (&component.view, &component.data)
+            && let Ok(row) = wanted.row(bits(component))
+            && blob.encoding == Encoding::RAW
+            && !self.source(component)?.is_remote()
+            && strided.fits(tensor.shape())
+        {
+            return Ok(Method::Slices(near(row)));
+        }
         if component.view != View::Whole {
             return Ok(Method::Whole);
         }
         let Ok(row) = wanted.row(bits(component)) else { return Ok(Method::Whole) };
         Ok(match &component.data {
-            Data::Grid(_, grid) => {
+            Data::Grid(blob, grid) => {
                 let chunk = grid.chunk.get(wanted.axis).copied().unwrap_or(1).max(1);
+                // Rows that are far from each other are not read together, unless a chunk is as large.
+                let chunk = match part_bytes(blob, grid) {
+                    Some(bytes) if is_first => chunk.min((bytes / row.max(1)).max(1)),
+                    _ => chunk,
+                };
                 Method::Slices(Box::new(move |at| at / chunk))
             }
             Data::Blob(blob) if is_first => match self.frames_of(blob)? {
@@ -327,6 +346,20 @@ impl Reading<'_> {
                 }))
             }
             _ => Method::Whole,
+        })
+    }
+
+    /// Returns whether slices of quantized blocks are read without decoding the others.
+    fn are_blocks_sliced(&self, tensor: Tensor<'_>) -> Result<bool> {
+        if Quantized::new(tensor)?.is_some() {
+            return Ok(false);
+        }
+        Ok(match tensor.component(Label::DATA) {
+            Some(component) if component.plain_range().is_some() => true,
+            Some(Component { data: Data::Blob(blob), view: View::Whole, .. }) => {
+                self.frames_of(blob)?.is_some()
+            }
+            _ => false,
         })
     }
 
@@ -452,7 +485,12 @@ impl Reading<'_> {
         let divided = before.iter().position(|&dim| dim > 1).unwrap_or(0);
         let dim = before.get(divided).copied().unwrap_or(1);
         let planes = wanted.outer / dim.max(1);
-        let bytes = planes.saturating_mul(end - first).saturating_mul(row as u64);
+        let mut bytes = planes.saturating_mul(end - first).saturating_mul(row as u64);
+        if let Form::Dequantized = form {
+            // The blocks that contain the first and the last element are decoded whole.
+            let ends = BlockType::of_tensor(tensor)?.elements.saturating_mul(2 * 4);
+            bytes = bytes.saturating_add(planes.saturating_mul(ends));
+        }
         let mut step = (BLOCK / bytes.max(1)).max(1);
         if let Some(Data::Grid(_, grid)) = form.component().map(|component| &component.data) {
             // Whole chunks, so that none is decoded twice.
@@ -474,6 +512,12 @@ impl Reading<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns the part of each row, of so many rows that they have about [`NEAR`] bytes.
+fn near<'n>(row: u64) -> Box<dyn Fn(u64) -> u64 + Sync + 'n> {
+    let rows = (NEAR / row.max(1)).max(1);
+    Box::new(move |at| at / rows)
 }
 
 /// A function from the stored bytes of a row to its elements.
