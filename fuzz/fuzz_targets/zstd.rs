@@ -13,12 +13,12 @@ const LIMIT: u64 = 1 << 20;
 /// Decodes with the piecewise decoder.
 fn streamed(input: &[u8], size: Size) -> Result<Vec<u8>> {
     let (mut at, mut output) = (0, Vec::new());
-    let read = |piece: &mut [u8]| {
+    let mut read = |piece: &mut [u8]| {
         piece.copy_from_slice(&input[at..at + piece.len()]);
         at += piece.len();
         Ok(())
     };
-    zstd_pieces::decode(input.len() as u64, size, &Stop::default(), read, |piece| {
+    zstd_pieces::decode(input.len() as u64, size, &Stop::default(), &mut read, &mut |piece| {
         output.extend_from_slice(piece);
         Ok(())
     })?;
