@@ -296,8 +296,7 @@ fn is_too_many(values: &[(Value, Value)]) -> bool {
 }
 
 fn too_many() -> Error {
-    let message =
-        format!("the metadata has more values than the {ATTRIBUTE_VALUES} that readers accept");
+    let message = format!("the metadata has more values than the {ATTRIBUTE_VALUES} that readers accept");
     Error::new(Code::Limit, message)
 }
 

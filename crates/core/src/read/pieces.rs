@@ -23,7 +23,7 @@ const WHOLE: u64 = 16 << 20;
 /// How many times as long as its bytes the span of a part may be, if all of the span is read.
 const SPREAD: u64 = 4;
 /// Bytes of a row of chunks that are decoded at once.
-const BAND: u64 = 32 << 20;
+const BAND: u64 = 24 << 20;
 /// How many times a chunk is decoded, if it has elements of many parts.
 const BANDS: u64 = 8;
 /// Bytes that are decoded at once if they are only checked: faster than in pieces.
@@ -124,7 +124,7 @@ impl Reading<'_> {
         if blob.encoding == Encoding::RAW {
             step = (ARRANGED / (length / dim).max(1)).max(1);
         } else if let Some(bytes) = part_bytes(blob, grid).filter(|&bytes| bytes < row) {
-            step = chunk.div_ceil((row / bytes).min(BANDS)).max(1);
+            step = chunk.div_ceil(row.div_ceil(bytes).min(BANDS)).max(1);
         }
         let mut ranges: Vec<_> = grid.shape.iter().map(|&dim| Range::from((0, dim))).collect();
         let mut start = 0;
