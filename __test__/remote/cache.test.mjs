@@ -20,7 +20,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import test from 'ava'
-import { open, openSync } from 'ztensor'
+import { convert, open, openSync, saveFile } from 'ztensor'
 import { safetensors } from '../corpus/safetensors.mjs'
 import { littleEndian } from '../helpers/bytes.mjs'
 import { canMap } from '../helpers/data-placement.mjs'
@@ -682,4 +682,33 @@ test('rejects invalid options by name', async (t) => {
     [{ cache: 'x', maxCacheBytes: '1' }, 'remote.maxCacheBytes'],
   ])
     isArgumentError(t, await rejectionOf(() => open(url, { remote })), name)
+})
+
+test('a conversion fills the cache with all that it reads, also if it is aborted, and the next one reads from it', async (t) => {
+  // Tensors of 300 KiB: no block is read as a whole.
+  const length = 300 * 256
+  const tensors = Object.fromEntries(
+    Array.from({ length: 40 }, (_, at) => [`t${at}`, new Float32Array(length).map((_, i) => i + at)]),
+  )
+  const path = scratchPath('whole.safetensors')
+  await saveFile(path, tensors)
+  const bytes = readFileSync(path)
+  const stopped = new AbortController()
+  const onRequest = (_request, _response, count) => {
+    if (count === OPENING.requests + 5) stopped.abort()
+  }
+  const { url, fetched } = await serving(t, { 'm.safetensors': bytes }, { onRequest })
+  const source = { remote: { cache: scratchPath('copies'), retries: 0 } }
+  const target = scratchPath('out.zt')
+  const error = await rejectionOf(() => convert(url('/m.safetensors'), target, { source, signal: stopped.signal }))
+  t.is(error, stopped.signal.reason)
+  const before = fetched()
+  await convert(url('/m.safetensors'), target, { source })
+  const between = fetched()
+  t.true(between < bytes.length, 'what the aborted conversion read is not fetched again')
+  t.true(before + between <= bytes.length + 2 * OPENING.bytes + 4 * MIB, `${before} + ${between} bytes`)
+  const again = scratchPath('again.safetensors')
+  await convert(url('/m.safetensors'), again, { source })
+  t.true(fetched() <= OPENING.bytes)
+  t.deepEqual(readFileSync(again), bytes)
 })

@@ -134,6 +134,12 @@ pub trait ReadAt: Send + Sync {
         Ok(false)
     }
 
+    /// Like `read_at`, for a caller that reads the file from start to end: a source with a copy adds the blocks that it reads to the copy,
+    /// including those that the range covers only in part.
+    fn read_through(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
+        self.read_at(offset, buffer, stop)
+    }
+
     /// Reads several MiB of data, bypassing the page cache if the source was opened that way.
     fn read_bulk(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
         self.read_at(offset, buffer, stop)
@@ -240,6 +246,15 @@ macro_rules! as_its_source {
             stop: &$crate::work::Stop,
         ) -> $crate::error::Result<()> {
             self.$source.read_bulk(offset, buffer, stop)
+        }
+
+        fn read_through(
+            &self,
+            offset: u64,
+            buffer: &mut [u8],
+            stop: &$crate::work::Stop,
+        ) -> $crate::error::Result<()> {
+            self.$source.read_through(offset, buffer, stop)
         }
 
         fn hash(

@@ -272,6 +272,15 @@ impl ReadAt for Cached {
         Ok(())
     }
 
+    fn read_through(&self, offset: u64, buffer: &mut [u8], stop: &Stop) -> Result<()> {
+        let can_keep = self.name.is_ok() && !self.is_off.load(Ordering::Relaxed);
+        if can_keep && self.keep(offset, buffer.len() as u64, stop).is_err() {
+            stop.check()?;
+            self.is_off.store(true, Ordering::Relaxed);
+        }
+        self.read_at(offset, buffer, stop)
+    }
+
     fn hash(
         &self,
         _stretches: &MappedWindows,

@@ -378,7 +378,11 @@ impl<'a> Stored<'a> {
     /// Fills `slot`, which must not be longer than the rest, with the next bytes.
     pub fn read(&mut self, slot: &mut [u8]) -> Result<()> {
         self.reading.watch.stop.check()?;
-        self.source.read_at(self.blob.offset.saturating_add(self.read), slot, &self.reading.watch.stop)?;
+        self.source.read_through(
+            self.blob.offset.saturating_add(self.read),
+            slot,
+            &self.reading.watch.stop,
+        )?;
         if let Some(hasher) = &mut self.hasher {
             hasher.update(slot);
         }
