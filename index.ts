@@ -10,7 +10,6 @@ export type { LoadDType } from './lib/read/narrow.js'
 export type { Nested } from './lib/read/nested.js'
 export { type OpenOptions, open, openSync, verify } from './lib/read/open.js'
 export { type Placement, Plan } from './lib/read/plan.js'
-export type { RemoteOptions, StoreOptions } from './lib/read/remote.js'
 export type { SharedFile } from './lib/read/share.js'
 export { type Range, type Shard, TensorSlice } from './lib/read/slice.js'
 export type { Source } from './lib/read/source.js'
@@ -39,6 +38,10 @@ export { create, TensorWriter } from './lib/write/writer.js'
 // Convert, compare and edit: their code is loaded at the first call.
 export { compare, convert, diff, editMetadata } from './lib/lazy.js'
 
+// Files of the Hugging Face hub: download, list, and the cache of the hub.
+export { download } from './lib/lazy.js'
+export type { DownloadedFile, DownloadOptions, DownloadProgress, DownloadResult } from './lib/hub/download.js'
+
 // Results of comparisons.
 export type { CompareOptions, Comparison } from './lib/compare/compare.js'
 export type { DiffOptions, FileDiff, TensorChange } from './lib/compare/diff.js'
@@ -50,6 +53,7 @@ export type { ArrayOf, DType, OwnArrayOf, TypedArray } from './lib/values/dtype.
 export type { Filter } from './lib/values/filter.js'
 export type { BlockType, Format, Mixture } from './lib/values/format-table.js'
 export type { ModelSummary } from './lib/values/model.js'
+export type { RemoteOptions, StoreOptions } from './lib/values/remote.js'
 export type { Renaming } from './lib/values/rename.js'
 export type { Warning } from './lib/values/warning.js'
 

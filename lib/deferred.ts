@@ -3,6 +3,7 @@
 export { compare } from './compare/compare.js'
 export { diff } from './compare/diff.js'
 export { convert } from './convert/convert.js'
+export { download } from './hub/download.js'
 export { makeReport } from './report/make.js'
 export { startServer } from './report/server.js'
 export { finishJob, planJob, runTask } from './tasks/jobs.js'

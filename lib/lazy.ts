@@ -3,6 +3,7 @@ import type { Writable } from 'node:stream'
 import type { CompareOptions, Comparison } from './compare/compare.js'
 import type { DiffOptions, FileDiff } from './compare/diff.js'
 import type { ConvertOptions, ConvertPlan, ConvertResult } from './convert/options.js'
+import type { DownloadOptions, DownloadResult } from './hub/download.js'
 import type { Component } from './read/component.js'
 import type { TensorFile } from './read/file.js'
 import type { Source } from './read/source.js'
@@ -80,6 +81,26 @@ export async function convert(
   options?: ConvertOptions,
 ): Promise<ConvertResult> {
   return deferred().convert(source, target, options)
+}
+
+/**
+ * Downloads files of the Hugging Face hub to its own cache, where Python and other clients of the hub find them, and this package opens
+ * them by the same URL. Files that are there are not fetched again. Several files and several parts of each are fetched at once. A
+ * download that was aborted or killed is continued. The bytes are checked against the digests that the hub lists: SHA-256 of large
+ * files, SHA-1 of others.
+ *
+ * `url` is `hf://owner/repository`, a folder or a file of it, with `@` and a branch, tag or commit after the repository; datasets begin
+ * with `hf://datasets/`. The token, the endpoint and the folders come from the variables that Python uses.
+ *
+ * @example
+ * const { path } = await download('hf://openai-community/gpt2', { filter: ['*.safetensors', '*.json'] })
+ *
+ * @throws ZTensorError ZT_IO if the hub, the network or the disk fails, also for a missing permission; ZT_NOT_FOUND for a file that the
+ * commit does not have; ZT_DIGEST_MISMATCH for damaged bytes; ZT_OUT_OF_BOUNDS for a file that would be outside of the folder; ZT_LIMIT.
+ * TypeError and RangeError ZT_INVALID_ARG, also for a glob that matches no file; the signal's reason
+ */
+export async function download(url: string | URL, options?: DownloadOptions): Promise<DownloadResult> {
+  return deferred().download(url, options)
 }
 
 /**

@@ -54,7 +54,10 @@ export function withRates(onProgress: JobOptions['onProgress']): ValidJob['onPro
   return report
 }
 
-function ratesOf({ bytes, totalBytes }: Counts, ms: number): Pick<Progress, 'bytesPerSecond' | 'remainingMs'> {
+export function ratesOf(
+  { bytes, totalBytes }: Pick<Counts, 'bytes' | 'totalBytes'>,
+  ms: number,
+): Pick<Progress, 'bytesPerSecond' | 'remainingMs'> {
   const isRated = bytes > 0 && ms > 0
   const isEstimated = isRated && ms >= ESTIMATED_AFTER.ms && bytes >= ESTIMATED_AFTER.share * totalBytes
   const remainingMs = isEstimated ? Math.round((ms * (totalBytes - bytes)) / bytes) : undefined

@@ -12,6 +12,7 @@ export type {
   Control as NativeControl,
   ConversionPlan,
   DivisionRequest,
+  DownloadRequest,
   ExpectedTensors,
   FlatIndex,
   LinkedFile,

@@ -2,14 +2,15 @@ import { channels, publish, timed } from '../native/channels.js'
 import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
 import { type JobOptions, run, unlessAborted, unopened } from '../native/job.js'
 import { stage } from '../native/memory.js'
-import { binding, type NativeControl, type OpenRequest, type RemoteRequest } from '../native/native.js'
+import { binding, type NativeControl, type OpenRequest } from '../native/native.js'
 import { optional, readOptions, validateBoolean, validateFunction, wrongType } from '../values/arguments.js'
 import type { Format } from '../values/format-table.js'
+import { type RemoteAccess, type RemoteOptions, remoteRequest, remoteUrl } from '../values/remote.js'
 import { openBytes } from './byte-source.js'
 import { withinCall } from './calls.js'
 import { TensorFile } from './file.js'
 import { LIMITS, openRequest } from './open-request.js'
-import { openUrls, type RemoteOptions, remoteRequest, remoteUrl } from './remote.js'
+import { openUrls } from './remote.js'
 import { checkMemory, checkSame, type SharedFile } from './share.js'
 import { openError, type ParsedSource, parseSource, type Source, validateShardPath } from './source.js'
 import type { Origin } from './store.js'
@@ -68,7 +69,7 @@ export interface OpenOptions {
 
 interface Read {
   request: OpenRequest
-  remote: RemoteRequest
+  remote: RemoteAccess
   verify: boolean
   resolver: ShardResolver | undefined
   onMappingLost: OpenOptions['onMappingLost']

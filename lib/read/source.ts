@@ -5,8 +5,8 @@ import { types } from 'node:util'
 import { invalid, publicError, ZTensorError } from '../native/errors.js'
 import { isPlainObject, urlText } from '../native/realm.js'
 import { filePath, validateText, wrongType } from '../values/arguments.js'
+import { remoteUrl } from '../values/remote.js'
 import { type ByteSource, isByteSource } from './byte-source.js'
-import { remoteUrl } from './remote.js'
 import { type SharedFile, sharedFrom } from './share.js'
 
 /**

@@ -1,9 +1,9 @@
 // `planJob`, `runTask` and `finishJob` of lib/lazy.ts, for all kinds of jobs.
 import type { JobOptions } from '../native/job.js'
 import type { OpenOptions } from '../read/open.js'
-import type { RemoteOptions } from '../read/remote.js'
 import { jobOptions, type VerifyResult } from '../read/verify.js'
 import { readOptions, validateOneOf } from '../values/arguments.js'
+import type { RemoteOptions } from '../values/remote.js'
 import { type ConvertJob, validateConvertTask } from './convert-tasks.js'
 import { type FinishConvertOptions, type FinishConvertResult, finishConvert } from './finish-convert.js'
 import { type Job, KINDS, kindOf, plainJson, type Task, type TaskResult } from './format.js'

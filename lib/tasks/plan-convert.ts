@@ -8,7 +8,6 @@ import { run } from '../native/job.js'
 import { binding, type PlannedFile } from '../native/native.js'
 import { isMap } from '../native/realm.js'
 import { TensorFile } from '../read/file.js'
-import type { RemoteOptions } from '../read/remote.js'
 import {
   optional,
   readOptions,
@@ -21,6 +20,7 @@ import { type AttributeChanges, type AttributeValueInput, freezeChanges } from '
 import { tensorFilter } from '../values/filter.js'
 import type { WritableVersion } from '../values/format-table.js'
 import { isSharded, list, shardedWriting, titlesWith, type Writing } from '../values/formats.js'
+import type { RemoteOptions } from '../values/remote.js'
 import { validateRenaming } from '../values/rename.js'
 import { summary } from '../values/summary.js'
 import type { Warning } from '../values/warning.js'

@@ -9,7 +9,7 @@ import { run, type ValidJob } from '../native/job.js'
 import { binding } from '../native/native.js'
 import { TensorFile } from '../read/file.js'
 import { type OpenOptions, open } from '../read/open.js'
-import { type RemoteOptions, remoteRequest } from '../read/remote.js'
+import { type RemoteOptions, remoteRequest } from '../values/remote.js'
 import {
   algorithmOf,
   type ConvertTask,

@@ -12,9 +12,9 @@ import { TURN } from '../read/batches.js'
 import type { Catalog } from '../read/catalog.js'
 import { TensorFile } from '../read/file.js'
 import { OPEN_OPTIONS, type OpenOptions, open } from '../read/open.js'
-import { type RemoteOptions, remoteRequest, remoteUrl } from '../read/remote.js'
 import { filePath, optional, readOptions, validateBoolean, validateText, wrongType } from '../values/arguments.js'
 import { hasContentDigest } from '../values/formats.js'
+import { type RemoteOptions, remoteRequest, remoteUrl } from '../values/remote.js'
 import type { TaskSource } from './format.js'
 
 /** A source that other machines can open: a path, a URL, or a list of them. */

@@ -31,6 +31,7 @@ export function checkGlobs(
   option: 'filter' | 'skip',
   globs: string | readonly string[],
   names: Iterable<string>,
+  what = 'tensor',
 ): void {
   const given = typeof globs === 'string' ? [globs] : globs
   // Unlike map(), this leaves holes out, as a filter does.
@@ -41,7 +42,7 @@ export function checkGlobs(
   }
   const [first] = left.keys()
   if (first === undefined) return
-  throw invalid(RangeError, `${option}: '${first}' matches no tensor`, { option })
+  throw invalid(RangeError, `${option}: '${first}' matches no ${what}`, { option })
 }
 
 /** Checks the globs of a filter: each must match a tensor of one of the files. A function selects what it likes. */

@@ -4,7 +4,6 @@ import { inspect } from 'node:util'
 import { invalid, optionHint } from '../native/errors.js'
 import type { AppendRequest, WriteRequest } from '../native/native.js'
 import { isPlainObject, urlText } from '../native/realm.js'
-import { type RemoteOptions, remoteUrl } from '../read/remote.js'
 import {
   filePath,
   optional,
@@ -30,6 +29,7 @@ import {
   type Writing,
   writingOf,
 } from '../values/formats.js'
+import { type RemoteOptions, remoteUrl } from '../values/remote.js'
 
 /** How to write a file. */
 export interface CreateOptions {

@@ -133,6 +133,8 @@ pub struct Client {
 pub struct Answer<'c> {
     pub response: Response,
     pub hop: Hop,
+    /// The entity tag by which the hub names the file: that of the storage to which it redirects (`X-Linked-Etag`), or its own.
+    pub hub_tag: Option<HeaderValue>,
     /// Held until the response is read.
     #[expect(dead_code)]
     permit: SemaphorePermit<'c>,
@@ -156,6 +158,7 @@ impl Client {
         let closed = |_| Error::new(Code::Internal, "the requests have ended");
         let permit = self.requests.acquire().await.map_err(closed)?;
         let mut hop = from.unwrap_or_else(|| Hop::first(target));
+        let (mut linked_tag, mut own_tag) = (None, None);
         loop {
             let pool = &*self.pool;
             let proxied = pool.by_proxy.as_ref().filter(|_| pool.proxies.serve(&hop.url));
@@ -171,8 +174,12 @@ impl Client {
             let response = sent.map_err(|error| {
                 errors::of_transport(&target.path, &hop.url, &error, self.options.timeout)
             })?;
+            if hop.is_of_hub(target) {
+                let tag = |name: &str| response.headers().get(name).cloned();
+                (linked_tag, own_tag) = (tag("x-linked-etag").or(linked_tag), tag("etag").or(own_tag));
+            }
             if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
-                return Ok(Answer { response, hop, permit });
+                return Ok(Answer { response, hop, hub_tag: linked_tag.or(own_tag), permit });
             }
             let location = response.headers().get(LOCATION);
             // Some servers write it in UTF-8, which headers do not allow.

@@ -30,8 +30,27 @@ struct Repository {
     is_offline: bool,
 }
 
+/// Returns the cache folder of the hub's own clients, and the parts of an address: kind, owner, name, revision and the names of its path.
+/// An empty URL has no parts.
+pub fn place(url: &str, options: &Options) -> Result<Vec<String>> {
+    let folder = HubCache::root(options).ok_or_else(|| {
+        let message = "the user has no folder for the cache of the hub: set the variable HF_HOME";
+        Error::new(Code::Io, message)
+    })?;
+    let folder = folder.into_os_string().into_string().map_err(|_| {
+        Error::new(Code::Io, "the path of the cache folder of the hub is not valid Unicode")
+    })?;
+    let mut parts = vec![folder];
+    if !url.is_empty() {
+        let Address { kind, owner, name, revision, inner } = address_of(url)?;
+        parts.extend([kind.to_owned(), owner, name, revision]);
+        parts.extend(inner);
+    }
+    Ok(parts)
+}
+
 /// Parses a URL, in which names may be percent-encoded.
-fn address_of(url: &str) -> Result<Address> {
+pub fn address_of(url: &str) -> Result<Address> {
     let (scheme, rest) = url.split_once("://").unwrap_or(("hf", url));
     let rest = rest.split(['?', '#']).next().unwrap_or_default();
     let decoded = percent_decode_str(rest).decode_utf8_lossy();
@@ -70,7 +89,7 @@ pub fn filesystem(url: &str, options: &Options, stop: &Stop) -> Result<(Arc<dyn 
     Ok((Arc::new(repository), path))
 }
 
-fn not_cached(address: &Address) -> Error {
+pub fn not_cached(address: &Address) -> Error {
     let message = "the hub is not accessed, and its cache does not have this: download it once, or go online";
     errors::about(&address.text(), message).hint("remote.offline", " (HF_HUB_OFFLINE, or the option offline)")
 }

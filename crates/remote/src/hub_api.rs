@@ -95,9 +95,15 @@ impl Files {
 
 /// Requests the commit and the files of a revision.
 pub fn describe(hub: &Hub, address: &Address, stop: &Stop) -> Result<Described> {
+    let (target, body) = description(hub, address, stop)?;
+    parse(&body).map_err(|error| strange(&target, &error))
+}
+
+/// Requests the description of a revision, as the hub sends it.
+pub fn description(hub: &Hub, address: &Address, stop: &Stop) -> Result<(Target, String)> {
     let target = hub.revision(address)?;
     let (body, _) = runtime::wait(stop, ask(hub, &target))?;
-    parse(&body).map_err(|error| strange(&target, &error))
+    Ok((target, body))
 }
 
 fn parse(body: &str) -> Result<Described> {

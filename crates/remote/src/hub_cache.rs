@@ -89,10 +89,15 @@ impl HubCache {
         if !options.hub_cache {
             return None;
         }
+        let folder = Self::root(options)?.join(address.cache_folder());
+        folder.is_dir().then_some(Self { folder })
+    }
+
+    /// Returns the folder of the caches of all repositories, which may not exist.
+    pub fn root(options: &Options) -> Option<PathBuf> {
         let given = options.path("HF_HUB_CACHE").or_else(|| options.path("HUGGINGFACE_HUB_CACHE"));
         let root = given.or_else(|| Some(home(options)?.join("hub")))?;
-        let folder = expanded(&root, options).join(address.cache_folder());
-        folder.is_dir().then_some(Self { folder })
+        Some(expanded(&root, options))
     }
 
     /// Returns the commit to which a revision referred when it was last downloaded.

@@ -13,6 +13,7 @@
 //! | `range`, `opening`, `source` | a file as a [`ReadAt`] |
 //! | `cache` | copies of files in a local folder |
 //! | `hub_cache` | the files that the hub's own clients have downloaded |
+//! | `hub_download` | downloads of whole files of the hub |
 //! | `hub_endpoint`, `hub_address`, `hub_api` | URLs of the hub, addresses in it, its answers about repositories |
 //! | `web`, `hub`, `store` | kinds of locations: [`Filesystem`] |
 //! | `store::bucket`, `store::endpoints`, `store::failures` | a bucket as a filesystem, servers of stores, messages for failures |
@@ -34,6 +35,7 @@ mod hub;
 mod hub_address;
 mod hub_api;
 mod hub_cache;
+mod hub_download;
 mod hub_endpoint;
 mod opening;
 mod options;
@@ -57,6 +59,8 @@ use ztensor_core::sinks::upload::Uploads;
 use ztensor_core::sources::filesystem::Filesystem;
 use ztensor_core::work::Stop;
 
+pub use hub::place;
+pub use hub_download::{Place, Wanted, description, download};
 pub use options::{Options, StoreOptions};
 
 /// The schemes of URLs that [`filesystem`] accepts, without the colon.

@@ -39,12 +39,16 @@ pub fn open(
     target: &Target,
     stop: &Stop,
 ) -> Result<Arc<dyn ReadAt>> {
-    let opened = retrying(&client.options, async || attempt(client, target).await);
-    let (file, head, whole) = runtime::wait(stop, opened)?;
+    let (file, head, whole) = request(client, target, stop)?;
     // The URL of a file on the hub contains the commit.
     let version = file.version.sure().or_else(|| target.hub.is_some().then(|| b"commit".to_vec()));
     let source = Remote::new(file, head, whole, blocks);
     Ok(cache::through(source, &cache::location(&target.url), version.as_deref(), &client.options))
+}
+
+/// Requests the beginning of a file. Returns the file, its first bytes, and whether these are all.
+pub fn request(client: &Arc<Client>, target: &Target, stop: &Stop) -> Result<(Opened, Vec<u8>, bool)> {
+    runtime::wait(stop, retrying(&client.options, async || attempt(client, target).await))
 }
 
 async fn attempt(
@@ -70,6 +74,7 @@ async fn attempt(
         }
         _ => return Err(answer.refusal(target)),
     };
+    let hub_tag = answer.hub_tag.take();
     drop(answer);
     let Described { length, mut head, whole } = described;
     let length = match length {
@@ -82,7 +87,7 @@ async fn attempt(
     }
     let in_memory = if whole { length } else { 0 };
     let (client, target, hop) = (Arc::clone(client), target.clone(), Mutex::new(hop));
-    let file = Opened { client, target, length, version, hop, held: in_memory };
+    let file = Opened { client, target, length, version, hub_tag, hop, held: in_memory };
     if !whole && (head.len() as u64) < FIRST.min(length) {
         let got = head.len();
         head.resize(usize::try_from(FIRST.min(length)).unwrap_or(usize::MAX), 0);

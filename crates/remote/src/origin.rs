@@ -142,6 +142,11 @@ impl Hop {
         if self.trusted { target.credentials.apply(request) } else { request }
     }
 
+    /// Returns whether the hub itself answers, rather than its storage.
+    pub fn is_of_hub(&self, target: &Target) -> bool {
+        self.trusted && target.hub.is_some()
+    }
+
     pub fn has_credentials(&self, target: &Target) -> bool {
         self.trusted && target.credentials.identifies()
     }

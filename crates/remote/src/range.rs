@@ -28,6 +28,8 @@ pub struct Opened {
     pub target: Target,
     pub length: u64,
     pub version: Version,
+    /// The entity tag by which the hub names the file.
+    pub hub_tag: Option<HeaderValue>,
     /// The redirect target, which is used until it fails: its URL may be signed for a limited time.
     pub hop: Mutex<Option<Hop>>,
     /// Bytes of it held in memory in full.

@@ -1,0 +1,130 @@
+// The layout of the cache of the hub's clients (https://huggingface.co/docs/huggingface_hub/guides/manage-cache): `blobs` by entity tag,
+// `snapshots` with a link to a blob for each file of a commit, `refs` with the commit of a branch or tag, `.no_exist`.
+import { promises, type Stats } from 'node:fs'
+import { dirname, join, relative, sep } from 'node:path'
+import { builtins } from '../native/builtins.js'
+import { ZTensorError } from '../native/errors.js'
+import { isPlain } from './place.js'
+
+const { mkdir, readdir, readFile, readlink, rename, rm, stat, symlink, writeFile, copyFile } = promises
+
+/** The error of a failed operation on a file. */
+export function ioError(path: string, cause: unknown): unknown {
+  if (!(cause instanceof Error) || !('code' in cause) || cause instanceof ZTensorError) return cause
+  const denied = ['EACCES', 'EPERM', 'EROFS'].includes(String(cause.code))
+  const hint = denied
+    ? `: this user cannot write to the cache '${path}': make the folder writable, or set HF_HUB_CACHE to another folder`
+    : ''
+  return new ZTensorError('ZT_IO', `${cause.message}${hint}`, { cause })
+}
+
+const isAbsent = (error: unknown): boolean =>
+  ['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')
+
+/** The result of `call`; undefined if the file does not exist. */
+export async function unlessAbsent<T>(call: Promise<T>): Promise<T | undefined> {
+  try {
+    return await call
+  } catch (error) {
+    if (isAbsent(error)) return undefined
+    throw error
+  }
+}
+
+/** A path of a repository as a path of this system. */
+const local = (path: string): string => path.split('/').join(sep)
+
+/** The path of a file of a commit in the cache. */
+export const snapshotPath = (folder: string, commit: string, path: string): string =>
+  join(folder, 'snapshots', commit, local(path))
+
+/** What the path of a snapshot leads to; undefined if there is nothing, or its blob is missing. */
+export const fileAt = async (path: string): Promise<Stats | undefined> => {
+  const found = await unlessAbsent(stat(path))
+  return found?.isFile() ? found : undefined
+}
+
+/** The commit to which a revision referred when it was last downloaded. */
+export async function cachedCommit(folder: string, revision: string): Promise<string | undefined> {
+  if (!isPlain(revision)) return undefined
+  const text = await unlessAbsent(readFile(join(folder, 'refs', local(revision)), 'utf8')).catch(() => undefined)
+  return text?.trim() || undefined
+}
+
+/** Remembers the commit of a revision. */
+export async function writeRef(folder: string, revision: string, commit: string): Promise<void> {
+  if (revision === commit || !isPlain(revision) || (await cachedCommit(folder, revision)) === commit) return
+  await replaceFile(join(folder, 'refs', local(revision)), (path) => writeFile(path, commit))
+}
+
+/** Remembers that a commit does not have a file. */
+export async function writeMissing(folder: string, commit: string, path: string): Promise<void> {
+  const marker = join(folder, '.no_exist', commit, local(path))
+  await mkdir(dirname(marker), { recursive: true })
+  await writeFile(marker, '')
+}
+
+/** Writes a file under another name, and renames it. */
+export async function replaceFile(path: string, write: (path: string) => Promise<void>): Promise<void> {
+  await mkdir(dirname(path), { recursive: true })
+  const temporary = `${path}.${builtins.crypto.randomUUID()}`
+  try {
+    await write(temporary)
+    await rename(temporary, path)
+  } catch (error) {
+    await rm(temporary, { force: true })
+    throw error
+  }
+}
+
+/** Errors of systems and file systems that cannot make links. */
+const UNLINKABLE = ['EPERM', 'EACCES', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EINVAL', 'UNKNOWN']
+
+/**
+ * Makes the file of a snapshot: a relative link to its blob, so that the cache can be moved. Without links, a new blob is moved there, and
+ * an older one is copied, as Python does: another snapshot may use it.
+ */
+export async function linkBlob(blob: string, path: string, isNew: boolean): Promise<void> {
+  await mkdir(dirname(path), { recursive: true })
+  const target = relative(dirname(path), blob)
+  if ((await unlessAbsent(readlink(path)).catch(() => undefined)) === target) return
+  if (!/^(1|true|yes|on)$/i.test(process.env.HF_HUB_DISABLE_SYMLINKS ?? '')) {
+    try {
+      return await replaceFile(path, (temporary) => symlink(target, temporary))
+    } catch (error) {
+      if (!UNLINKABLE.includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+    }
+  }
+  if (isNew) await rename(blob, path)
+  else await replaceFile(path, (temporary) => copyFile(blob, temporary))
+}
+
+/** Marks the folder as a cache, so that backups skip it. */
+export async function tagCache(root: string): Promise<void> {
+  const text =
+    'Signature: 8a477f597d28d172789f06886806bc55\n# This folder is a cache directory: https://bford.info/cachedir/\n'
+  await writeFile(join(root, 'CACHEDIR.TAG'), text, { flag: 'wx' }).catch(() => {})
+}
+
+/** A file of a snapshot. */
+export interface SnapshotFile {
+  /** The path in the repository, with slashes. */
+  readonly path: string
+  /** Size in bytes; undefined if its blob is missing. */
+  readonly byteLength: number | undefined
+}
+
+/** The files of a commit in the cache, sorted by path. */
+export async function snapshotFiles(folder: string, commit: string): Promise<SnapshotFile[]> {
+  const root = join(folder, 'snapshots', commit)
+  const found: SnapshotFile[] = []
+  const folders = ['']
+  for (const inner of folders) {
+    for (const entry of (await unlessAbsent(readdir(join(root, inner), { withFileTypes: true }))) ?? []) {
+      const path = join(inner, entry.name)
+      if (entry.isDirectory()) folders.push(path)
+      else found.push({ path: path.split(sep).join('/'), byteLength: (await fileAt(join(root, path)))?.size })
+    }
+  }
+  return found.sort((a, b) => (a.path < b.path ? -1 : 1))
+}
