@@ -39,8 +39,18 @@ export { create, TensorWriter } from './lib/write/writer.js'
 export { compare, convert, diff, editMetadata } from './lib/lazy.js'
 
 // Files of the Hugging Face hub: download, list, and the cache of the hub.
-export { download } from './lib/lazy.js'
+export type {
+  CachedRepository,
+  CachedRevision,
+  CacheFailure,
+  CacheOptions,
+  RemoveCachedResult,
+  VerifyCacheOptions,
+  VerifyCacheResult,
+} from './lib/hub/cache.js'
 export type { DownloadedFile, DownloadOptions, DownloadProgress, DownloadResult } from './lib/hub/download.js'
+export { download, list, listCache, removeCached, verifyCache } from './lib/lazy.js'
+export type { ListedModel, ListOptions } from './lib/read/list.js'
 
 // Results of comparisons.
 export type { CompareOptions, Comparison } from './lib/compare/compare.js'

@@ -1,8 +1,8 @@
 // The commands with their arguments and options. Their code is loaded when they run: `ztensor --help` needs no native binding.
-import { Command, Option } from 'commander'
+import { Argument, Command, Option } from 'commander'
 import { FORMATS } from '../lib/values/format-table.js'
 import { DIGESTS, FORMAT_NAMES, WRITABLE_FORMATS, WRITABLE_VERSIONS, writingOf } from '../lib/values/formats.js'
-import { completion, INSTALL } from './completion.js'
+import { CACHE_ACTIONS, completion, INSTALL } from './completion.js'
 import { openingOptions, remoteOptions, repeated, sourceOptions } from './format.js'
 import { version } from './version.js'
 
@@ -78,6 +78,7 @@ type Describe = (command: Command) => Command
 /** The commands in groups, as the help lists them. */
 const GROUPS: Readonly<Record<string, readonly string[]>> = {
   'Look:': ['ls', 'info', 'verify', 'id', 'cat', 'stats', 'view', 'serve', 'diff'],
+  'Hugging Face Hub:': ['download', 'cache'],
   'Convert:': ['convert', 'merge', 'quantize', 'split'],
   'Edit:': ['metadata', 'rename', 'remove', 'compact'],
   'Many machines:': ['task', 'finish'],
@@ -95,6 +96,8 @@ const SHARED: Readonly<Record<string, readonly Describe[]>> = {
   view: [filtering, quiet, sourceOptions],
   serve: [filtering, quiet, sourceOptions],
   diff: [filtering, openingOptions],
+  download: [quiet],
+  cache: [quiet],
   convert: [filtering, quiet, openingOptions],
   merge: [filtering, quiet, openingOptions],
   quantize: [filtering, quiet, openingOptions],
@@ -109,8 +112,16 @@ const SHARED: Readonly<Record<string, readonly Describe[]>> = {
 const COMMANDS: Readonly<Record<string, Describe>> = {
   ls: (command) =>
     command
-      .description('list the tensors of a file: dtype, shape, layout, size, encoding and digest')
+      .description(
+        'list the tensors of a file: dtype, shape, layout, size, encoding and digest; or the models of a folder or repository that has several',
+      )
       .argument('<files...>', FILES)
+      .addOption(new Option('--models', 'list the models of a folder or of a repository of the hub').conflicts('names'))
+      .addOption(
+        new Option('--headers', 'list the models, and open each of them for its parameters and architecture').conflicts(
+          'names',
+        ),
+      )
       .addOption(
         new Option(
           '--sort <key>',
@@ -131,6 +142,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
           ["ztensor ls model.zt --filter '*.attn.*'", 'some by name'],
           ['ztensor ls llama/', 'a sharded checkpoint: its folder or its index'],
           ['ztensor ls --join base.zt extra.zt', 'several files as one'],
+          ['ztensor ls hf://owner/repo --headers', 'the models of a repository'],
           ['curl -L URL | ztensor ls -', 'a file from another program'],
           ["ztensor ls model.zt --json | jq '.[].name'", 'as JSON, for a program'],
         ),
@@ -305,6 +317,49 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         ),
       )
       .action(async (a, b, options) => (await import('./diff.js')).diff(a, b, options)),
+
+  download: (command) =>
+    command
+      .description('download files of the Hugging Face Hub to its cache, where Python and this command find them')
+      .argument('<url>', 'hf://owner/repository[@revision], or a folder or file of it')
+      .addOption(
+        new Option(
+          '--filter <glob>',
+          'only files whose paths match: * matches any characters, ? a single one, !glob excludes; may be repeated',
+        ).argParser(repeated),
+      )
+      .option('--to <folder>', 'download to this folder instead of the cache')
+      .option('--json', 'one JSON object')
+      .addHelpText(
+        'after',
+        examples(
+          ['ztensor download hf://openai-community/gpt2', 'all files; prints the folder'],
+          ["ztensor download hf://openai-community/gpt2 --filter '*.safetensors' --filter '*.json'", 'some of them'],
+          ['ztensor download hf://owner/repo@v1.0/model.gguf', 'one file of a tag'],
+          ['ztensor download hf://owner/repo --to models/repo', 'to a folder'],
+        ),
+      )
+      .action(async (url, options) => (await import('./download.js')).download(url, options)),
+
+  cache: (command) =>
+    command
+      .description('list, remove or verify what the cache of the Hugging Face Hub has')
+      .addArgument(
+        new Argument('<action>', 'ls lists it, rm removes repositories, verify checks digests').choices(CACHE_ACTIONS),
+      )
+      .argument('[urls...]', 'hf://owner/repository; for rm also with @ and a branch, tag or commit')
+      .option('--remove', 'verify: remove damaged files, so that the next download fetches them again')
+      .option('--json', 'one JSON array; for verify, one JSON object')
+      .addHelpText(
+        'after',
+        examples(
+          ['ztensor cache ls', 'what it has'],
+          ['ztensor cache rm hf://openai-community/gpt2', 'all of a repository'],
+          ['ztensor cache rm hf://owner/repo@v1.0', 'what only this tag uses'],
+          ['ztensor cache verify', 'reads all files; exit code 1 if one is damaged'],
+        ),
+      )
+      .action(async (action, urls, options) => (await import('./cache.js')).cache(action, urls, options)),
 
   convert: (command) =>
     writing(

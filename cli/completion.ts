@@ -28,6 +28,8 @@ interface Known {
 
 /** Commands whose arguments after the file are names of its tensors. */
 const TAKES_NAMES = ['cat', 'stats', 'rename', 'remove']
+/** What `ztensor cache` can do. */
+export const CACHE_ACTIONS = ['ls', 'rm', 'verify']
 /** The command whose last argument is a mixture, and options that take one. */
 const TAKES_MIXTURE = { command: 'quantize', options: ['--quantize', '--type'] }
 
@@ -58,6 +60,7 @@ function* bash(commands: readonly Known[]): Generator<string> {
       if (values !== undefined) yield `      '${name} ${long}') words='${values.join(' ')}' ;;`
   }
   yield "      'completion completion') words='bash zsh fish' ;;"
+  yield `      'cache cache') words='${CACHE_ACTIONS.join(' ')}' ;;`
   yield '      *)'
   yield '        if [[ $word == -* ]]; then'
   yield '          case $command in'
@@ -119,6 +122,7 @@ function* zsh(commands: readonly Known[]): Generator<string> {
 /** The arguments of a command for zsh. */
 function zshArguments(name: string): string[] {
   if (name === 'completion') return ["'1:shell:(bash zsh fish)'"]
+  if (name === 'cache') return [`'1:action:(${CACHE_ACTIONS.join(' ')})'`]
   if (name === TAKES_MIXTURE.command)
     return ["'1:file:_files'", "'2:file:_files'", `'3:mixture:(${MIXTURES.join(' ')})'`]
   if (TAKES_NAMES.includes(name)) return ["'1:file:_files'", "'*:tensor:_ztensor_names'"]
@@ -139,6 +143,7 @@ function* fish(commands: readonly Known[]): Generator<string> {
       yield `${here} -a '(ztensor ls --names -- (commandline -opc)[3] 2>/dev/null)' -d tensor`
     if (name === TAKES_MIXTURE.command) yield `${here} -a '${MIXTURES.join(' ')}' -d mixture`
   }
+  yield `complete -c ztensor -n '__fish_seen_subcommand_from cache' -f -a '${CACHE_ACTIONS.join(' ')}'`
   yield "complete -c ztensor -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fish'"
 }
 

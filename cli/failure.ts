@@ -73,6 +73,7 @@ const FLAGS: Readonly<Record<string, string>> = {
   metadata: '--metadata',
   overwrite: '--overwrite',
   quantize: '--quantize',
+  'remote.cache': '--cache',
   'remote.headers': '--header',
   'remote.store.anonymous': '--anonymous',
   'remote.store.endpoint': '--endpoint',
@@ -80,6 +81,7 @@ const FLAGS: Readonly<Record<string, string>> = {
   rename: '--rename',
   requantize: '--requantize',
   skip: '--skip',
+  to: '--to',
   version: '--version',
 }
 
@@ -119,6 +121,8 @@ function hintFor(code: string, message: string): string | undefined {
   if (code === 'ZT_BAD_MAGIC' && message.includes('not a tensor file known here')) return KNOWN
   if (code === 'ZT_NOT_FOUND' && message.includes('in the metadata')) return '`ztensor metadata FILE` lists the keys.'
   // A file is missing, such as a tokenizer, and not a tensor.
+  // A file of the hub, or a repository in its cache.
+  if (code === 'ZT_NOT_FOUND' && message.startsWith("'hf://")) return undefined
   if (code === 'ZT_NOT_FOUND' && /\.json\b|\btokenizer\b/.test(message)) return undefined
   return hints[code]
 }

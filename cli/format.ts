@@ -17,6 +17,7 @@ export interface SourceOptions extends RemoteCommandOptions {
   format?: Format
   maxDecodedBytes?: number
   followLinks?: boolean
+  cache?: string
 }
 
 /** `--max-decoded-bytes SIZE`: raises the library's limit, for a trusted file. */
@@ -54,6 +55,10 @@ export function openingOptions(command: Command): Command {
   return remoteOptions(
     command
       .addOption(decodedOption())
+      .option(
+        '--cache <folder>',
+        "keep copies of remote files in this folder; 'hub': download files of hf: URLs to the cache of the hub",
+      )
       .option(
         '--follow-links',
         "also read external data, and the configuration, tokenizer and templates of a checkpoint, through links out of the model's folder",

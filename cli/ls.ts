@@ -8,6 +8,7 @@ import { fileLabels } from './files.js'
 import { NameFilter } from './filter.js'
 import { jsonLines } from './json.js'
 import { type Entry, entries, jsonEntry, showAlgorithms, showDigests, showShape } from './listing.js'
+import { hasSeveralModels, listModels } from './models.js'
 import { naturalOrder } from './natural.js'
 import { showBytes, showCounted } from './quantity.js'
 import { lineWidth, type OptionalColumn, table, withoutAlike } from './table.js'
@@ -22,6 +23,10 @@ export interface LsOptions extends EachOptions {
   /** Only the names, one a line. */
   names?: boolean
   shortDtypes?: boolean
+  /** The models of a folder or repository, not the tensors of a file. */
+  models?: boolean
+  /** The models, with what their headers say. */
+  headers?: boolean
 }
 
 const ascending = <T extends string | number>(a: T, b: T): number => (a < b ? -1 : a > b ? 1 : 0)
@@ -86,9 +91,10 @@ function* lines(file: TensorFile, found: readonly Entry[], options: LsOptions, p
 
 /** Prints the tensors of each file, or of several as one, as tables or as JSON. */
 export async function ls(paths: readonly string[], options: LsOptions): Promise<void> {
+  if (options.models || options.headers) return listModels(paths, options)
   const filter = new NameFilter(options.filter)
   const found = (file: TensorFile, sort: SortKey): Entry[] => listed(file, filter, options.sort ?? sort)
-  await describeEach(paths, options, {
+  const describe = describeEach(paths, options, {
     lines: (file, paint) =>
       options.names
         ? found(file, 'name').map(({ tensor }) => showName(tensor.name))
@@ -96,6 +102,12 @@ export async function ls(paths: readonly string[], options: LsOptions): Promise<
     document: (file) => jsonLines(found(file, 'file').map(jsonEntry)),
     element: (file, path) => ({ path, tensors: found(file, 'file').map(jsonEntry) }),
   })
+  try {
+    await describe
+  } catch (error) {
+    if (options.join || !hasSeveralModels(error)) throw error
+    return listModels(paths, options)
+  }
   const error = filter.error()
   if (error !== undefined) fail(error)
 }

@@ -34,8 +34,9 @@ export function remoteOf({ endpoint, region, anonymous, header }: RemoteCommandO
 
 /** The options of a command for `open`. */
 export function openOptions(options: SourceOptions): OpenOptions {
-  const { format, maxDecodedBytes, followLinks } = options
-  const remote = remoteOf(options)
+  const { format, maxDecodedBytes, followLinks, cache } = options
+  const access = remoteOf(options)
+  const remote = cache === undefined ? access : { ...access, cache }
   return {
     ...(format === undefined ? {} : { format }),
     ...(maxDecodedBytes === undefined ? {} : { maxDecodedBytes }),

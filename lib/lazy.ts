@@ -3,9 +3,17 @@ import type { Writable } from 'node:stream'
 import type { CompareOptions, Comparison } from './compare/compare.js'
 import type { DiffOptions, FileDiff } from './compare/diff.js'
 import type { ConvertOptions, ConvertPlan, ConvertResult } from './convert/options.js'
+import type {
+  CachedRepository,
+  CacheOptions,
+  RemoveCachedResult,
+  VerifyCacheOptions,
+  VerifyCacheResult,
+} from './hub/cache.js'
 import type { DownloadOptions, DownloadResult } from './hub/download.js'
 import type { Component } from './read/component.js'
 import type { TensorFile } from './read/file.js'
+import type { ListedModel, ListOptions } from './read/list.js'
 import type { Source } from './read/source.js'
 import type { AnyTensor } from './read/tensor.js'
 import type { EditMetadataOptions, EditMetadataResult } from './write/edit-metadata.js'
@@ -101,6 +109,52 @@ export async function convert(
  */
 export async function download(url: string | URL, options?: DownloadOptions): Promise<DownloadResult> {
   return deferred().download(url, options)
+}
+
+/**
+ * Lists the models of a repository of the Hugging Face Hub (`hf://owner/repository`), of a folder of it, or of a local folder, with their
+ * sizes and formats. A set of files is one model. Only the names of files are read, in one request; `headers` also opens each model.
+ *
+ * @example
+ * const models = await list('hf://bartowski/SmolLM2-135M-Instruct-GGUF')
+ * const small = models.find(({ mixture }) => mixture === 'Q4_K_M')
+ *
+ * @throws ZTensorError ZT_IO if the hub or the folder cannot be read; ZT_NOT_FOUND for a folder that the commit does not have;
+ * ZT_OUT_OF_BOUNDS; ZT_LIMIT. TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ */
+export async function list(source: string | URL, options?: ListOptions): Promise<ListedModel[]> {
+  return deferred().list(source, options)
+}
+
+/**
+ * Lists the repositories in the cache of the Hugging Face Hub, sorted by name.
+ *
+ * @throws ZTensorError ZT_IO if the folder cannot be read; TypeError ZT_INVALID_ARG
+ */
+export async function listCache(options?: CacheOptions): Promise<CachedRepository[]> {
+  return deferred().listCache(options)
+}
+
+/**
+ * Removes a repository from the cache of the Hugging Face Hub, or with `@` and a branch, tag or commit only what no other commit uses.
+ *
+ * @example await removeCached('hf://openai-community/gpt2')
+ *
+ * @throws ZTensorError ZT_NOT_FOUND if the cache does not have it; ZT_IO; TypeError and RangeError ZT_INVALID_ARG
+ */
+export async function removeCached(url: string | URL, options?: CacheOptions): Promise<RemoveCachedResult> {
+  return deferred().removeCached(url, options)
+}
+
+/**
+ * Checks the files in the cache of the Hugging Face Hub against the digests that are their names: of one repository, or of all.
+ *
+ * @example const { ok, failures } = await verifyCache('hf://openai-community/gpt2')
+ *
+ * @throws ZTensorError ZT_NOT_FOUND if the cache does not have it; ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ */
+export async function verifyCache(url?: string | URL, options?: VerifyCacheOptions): Promise<VerifyCacheResult> {
+  return deferred().verifyCache(url, options)
 }
 
 /**

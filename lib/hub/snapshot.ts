@@ -1,7 +1,7 @@
 // The layout of the cache of the hub's clients (https://huggingface.co/docs/huggingface_hub/guides/manage-cache): `blobs` by entity tag,
 // `snapshots` with a link to a blob for each file of a commit, `refs` with the commit of a branch or tag, `.no_exist`.
-import { promises, type Stats } from 'node:fs'
-import { dirname, join, relative, sep } from 'node:path'
+import { promises, readdirSync, readFileSync, type Stats } from 'node:fs'
+import { basename, dirname, join, relative, sep } from 'node:path'
 import { builtins } from '../native/builtins.js'
 import { ZTensorError } from '../native/errors.js'
 import { isPlain } from './place.js'
@@ -114,9 +114,11 @@ export interface SnapshotFile {
   readonly byteLength: number | undefined
 }
 
-/** The files of a commit in the cache, sorted by path. */
-export async function snapshotFiles(folder: string, commit: string): Promise<SnapshotFile[]> {
-  const root = join(folder, 'snapshots', commit)
+/** Maximum number of files and folders below a folder. */
+const MAX_FILES = 200_000
+
+/** The files below a folder, sorted by path. Links to folders are not followed. */
+export async function filesBelow(root: string): Promise<SnapshotFile[]> {
   const found: SnapshotFile[] = []
   const folders = ['']
   for (const inner of folders) {
@@ -124,7 +126,40 @@ export async function snapshotFiles(folder: string, commit: string): Promise<Sna
       const path = join(inner, entry.name)
       if (entry.isDirectory()) folders.push(path)
       else found.push({ path: path.split(sep).join('/'), byteLength: (await fileAt(join(root, path)))?.size })
+      if (found.length + folders.length > MAX_FILES)
+        throw new ZTensorError('ZT_LIMIT', `'${root}' has more than ${MAX_FILES} files: name a folder in it`)
     }
   }
   return found.sort((a, b) => (a.path < b.path ? -1 : 1))
+}
+
+/** The files of a commit in the cache, sorted by path. */
+export const snapshotFiles = (folder: string, commit: string): Promise<SnapshotFile[]> =>
+  filesBelow(join(folder, 'snapshots', commit))
+
+/** The name of a repository's folder in the cache: `models--owner--name`. */
+export const REPOSITORY = /^(models|datasets|spaces)--(.+?)--(.+)$/
+
+/**
+ * The snapshot of the branch `main` for the folder of a repository in the cache, or its only snapshot; undefined for any other path.
+ * Synchronous, as `openSync` needs it: it reads one small file, and only if the path has the name of such a folder.
+ */
+export function snapshotOf(path: string): string | undefined {
+  if (!REPOSITORY.test(basename(path))) return undefined
+  const commits = (): string[] => {
+    try {
+      return readdirSync(join(path, 'snapshots'))
+    } catch {
+      return []
+    }
+  }
+  let [commit, ...others] = commits()
+  if (others.length > 0) commit = undefined
+  try {
+    const main = readFileSync(join(path, 'refs', 'main'), 'utf8').trim()
+    if (/^[0-9a-f]+$/.test(main)) commit = main
+  } catch {
+    // Only a commit was downloaded.
+  }
+  return commit === undefined ? undefined : join(path, 'snapshots', commit)
 }

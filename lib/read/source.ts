@@ -2,6 +2,7 @@
 import { isUtf8 } from 'node:buffer'
 import { existsSync } from 'node:fs'
 import { types } from 'node:util'
+import { snapshotOf } from '../hub/snapshot.js'
 import { invalid, publicError, ZTensorError } from '../native/errors.js'
 import { isPlainObject, urlText } from '../native/realm.js'
 import { filePath, validateText, wrongType } from '../values/arguments.js'
@@ -105,6 +106,8 @@ function validatePath(name: string, path: string): string {
   if (path === '' || path.includes('\0'))
     throw invalid(TypeError, path === '' ? `${name} must not be empty` : `${name} must not contain null bytes`)
   validateText(name, path)
+  const snapshot = snapshotOf(path)
+  if (snapshot !== undefined) return snapshot
   if (!ASAR.test(path) || existsSync(path.replace(ASAR, '.asar.unpacked')) === false) return path
   return path.replace(ASAR, '.asar.unpacked')
 }
