@@ -7,24 +7,11 @@ import { convert, open, saveFile } from 'ztensor'
 import { isCopied, isMapped } from '../helpers/data-placement.mjs'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
+import { withVariables } from './variables.mjs'
 import { part, serve } from './web.mjs'
 
 const COMMIT = '0123456789abcdef0123456789abcdef01234567'
 const OTHER = 'f'.repeat(40)
-
-/** Runs `work` with some variables of the environment. */
-async function withVariables(variables, work) {
-  const before = Object.fromEntries(Object.keys(variables).map((name) => [name, process.env[name]]))
-  Object.assign(process.env, variables)
-  try {
-    return await work()
-  } finally {
-    for (const [name, value] of Object.entries(before)) {
-      if (value === undefined) delete process.env[name]
-      else process.env[name] = value
-    }
-  }
-}
 
 /** A sharded model in a cache, and a hub with that model. */
 async function cached(t) {

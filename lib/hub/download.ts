@@ -11,6 +11,7 @@ import {
   validateAbortSignal,
   validateFunction,
   validateText,
+  wrongType,
 } from '../values/arguments.js'
 import { checkGlobs, namesMatching } from '../values/filter.js'
 import { type RemoteAccess, type RemoteOptions, remoteRequest } from '../values/remote.js'
@@ -76,6 +77,8 @@ export async function download(url: string | URL, options?: DownloadOptions): Pr
   const remote = remoteRequest(optional(read.remote, (value) => readOptions(value as RemoteOptions, REMOTE, 'remote')))
   const folder = optional(read.to, (value) => folderOf(value))
   const { filter } = read
+  if (filter !== undefined && typeof filter !== 'string' && !Array.isArray(filter))
+    throw wrongType('filter', 'a glob or a list of globs', filter)
   const matches = filter === undefined ? undefined : namesMatching(filter)
   optional(read.onProgress, (value) => validateFunction('onProgress', value))
   const signal = optional(read.signal, validateAbortSignal)

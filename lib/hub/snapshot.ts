@@ -8,14 +8,17 @@ import { isPlain } from './place.js'
 
 const { mkdir, readdir, readFile, readlink, rename, rm, stat, symlink, writeFile, copyFile } = promises
 
-/** The error of a failed operation on a file. */
-export function ioError(path: string, cause: unknown): unknown {
-  if (!(cause instanceof Error) || !('code' in cause) || cause instanceof ZTensorError) return cause
-  const denied = ['EACCES', 'EPERM', 'EROFS'].includes(String(cause.code))
-  const hint = denied
-    ? `: this user cannot write to the cache '${path}': make the folder writable, or set HF_HUB_CACHE to another folder`
+/** The error of a failed operation on a file below `path`. */
+export function ioError(path: string, thrown: unknown): unknown {
+  const cause = thrown instanceof ZTensorError ? thrown.cause : thrown
+  const code = cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : ''
+  const isDenied = ['EACCES', 'EPERM', 'EROFS'].includes(code)
+  if (!(thrown instanceof Error) || !/^E[A-Z]+$/.test(code)) return thrown
+  if (thrown instanceof ZTensorError && !isDenied) return thrown
+  const hint = isDenied
+    ? `: this user cannot write to '${path}': make the folder writable, or set HF_HUB_CACHE to another folder`
     : ''
-  return new ZTensorError('ZT_IO', `${cause.message}${hint}`, { cause })
+  return new ZTensorError('ZT_IO', `${thrown.message}${hint}`, { cause })
 }
 
 const isAbsent = (error: unknown): boolean =>
