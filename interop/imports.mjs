@@ -7,6 +7,7 @@ import { compareFlax } from './flax.mjs'
 import { compareGguf } from './gguf.mjs'
 import { compareGuide, compareGuideOfTorch } from './guide.mjs'
 import { compareHdf5 } from './hdf5.mjs'
+import { compareHub } from './hub.mjs'
 import { compareLlama } from './llama.mjs'
 import { compareMutated } from './mutated.mjs'
 import { compareNumpy, readOurs } from './numpy.mjs'
@@ -46,6 +47,7 @@ export const imports = [
   { name: 'tflite 2.18.0', of: 'models of tflite', compare: compareTflite },
   { name: 'openvino 2026.4.1', of: 'models of openvino', compare: compareOpenVino },
   { name: 'moto 5.2.5', of: 'files by s3: URLs from moto', compare: compareStore },
+  { name: 'huggingface_hub 2.4.0', of: 'ways to share the cache of the hub', compare: compareHub },
   { name: 'nginx', of: 'checks of files by HTTP and HTTPS', compare: compareNginx },
   { name: 'versitygw 1.8.0', of: 'checks of files by s3: URLs', compare: compareVersitygw },
   { name: 'fake-gcs-server 1.56.1', of: 'checks of files by gs: URLs', compare: compareFakeGcs },

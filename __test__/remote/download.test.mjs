@@ -3,7 +3,6 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
   chmodSync,
-  cpSync,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -169,7 +168,7 @@ test.serial('gated and private repositories: the status and what to do; nothing 
 })
 
 test.serial('without links: the files are in the snapshot, and are not fetched again', async (t) => {
-  const { repository, hub, variables, fetched } = await hubWith(t)
+  const { repository, variables, fetched } = await hubWith(t)
   await withVariables({ ...variables, HF_HUB_DISABLE_SYMLINKS: '1' }, async () => {
     const { files } = await download('hf://o/r')
     for (const { name, path } of files) {

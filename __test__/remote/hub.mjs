@@ -49,33 +49,41 @@ export async function startHub(repositories, { onRequest, list = (siblings) => s
     const path = decodeURIComponent(pathname)
     asked.push({ method: request.method, url: request.url, headers: request.headers, path })
     if (onRequest?.(request, response, path) === true) return undefined
-    const api = /^\/api\/models\/([^/]+\/[^/]+)\/?(?:(revision|tree)\/([^/]+)\/?(.*))?$/.exec(path)
+    const api = /^\/api\/models\/([^/]+\/[^/]+?)\/?(?:\/(revision|tree|paths-info)\/([^/]+)\/?(.*))?$/.exec(path)
     if (api !== null) {
       const [, repository, what, revision = 'main'] = api
       const id = commitOf(repository, revision)
       if (id === undefined) return refuse(response, 404, 'RevisionNotFound', 'Revision Not Found')
       const files = [...commits.get(`${repository}@${id}`).values()]
-      if (what === 'tree')
-        return response.end(
-          JSON.stringify(
-            files.map(({ path, bytes, oid, sha256 }) => ({
-              type: 'file',
-              path,
-              oid,
-              size: bytes.length,
-              ...(sha256 && { lfs: { oid: sha256, size: bytes.length, pointerSize: 130 } }),
-            })),
-          ),
-        )
+      response.setHeader('content-type', 'application/json')
+      const entries = files.map(({ path, bytes, oid, sha256 }) => ({
+        type: 'file',
+        path,
+        oid,
+        size: bytes.length,
+        lastCommit: { id, title: 'title', date: '2026-01-01T00:00:00.000Z' },
+        ...(sha256 && { lfs: { oid: sha256, size: bytes.length, pointerSize: 130 } }),
+      }))
+      if (what === 'tree') return response.end(JSON.stringify(entries))
+      if (what === 'paths-info') {
+        let body = ''
+        request.setEncoding('utf8').on('data', (text) => {
+          body += text
+        })
+        return request.on('end', () => {
+          const { paths } = JSON.parse(body)
+          response.end(JSON.stringify(entries.filter(({ path }) => paths.includes(path))))
+        })
+      }
       const siblings = files.map(({ path, bytes, oid, sha256 }) => ({
         rfilename: path,
         size: bytes.length,
         ...(isListed && { blobId: oid }),
         ...(isListed && sha256 && { lfs: { sha256, size: bytes.length, pointerSize: 130 } }),
       }))
-      response.setHeader('content-type', 'application/json')
+      const about = { private: false, likes: 0, downloads: 0, lastModified: '2026-01-01T00:00:00.000Z' }
       return response.end(
-        JSON.stringify({ id: repository, modelId: repository, sha: id, private: false, siblings: list(siblings) }),
+        JSON.stringify({ _id: '1', id: repository, modelId: repository, sha: id, ...about, siblings: list(siblings) }),
       )
     }
     const file = /^\/([^/]+\/[^/]+)\/resolve\/([^/]+)\/(.+)$/.exec(path)

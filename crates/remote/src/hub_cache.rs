@@ -1,4 +1,4 @@
-//! The cache of the Hugging Face hub's own clients, which this package reads and never writes
+//! Reads the cache of the Hugging Face hub's own clients; the wrapper writes it, and `hub_download` its blobs
 //! (<https://huggingface.co/docs/huggingface_hub/guides/manage-cache>): `refs` name the commit of a revision, `snapshots` have a link to a
 //! blob for each file of a commit, and `.no_exist` lists files that a commit does not have.
 
