@@ -13,6 +13,7 @@ import { blocksOf, packagesOf, pages } from '../helpers/guides.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
 import { CONFIG, checkpoint, HEADS } from '../helpers/tiny-checkpoint.mjs'
 import { bucket } from '../remote/bucket.mjs'
+import { startHub } from '../remote/hub.mjs'
 import { part, serve, serveFiles } from '../remote/web.mjs'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -68,6 +69,15 @@ async function bucketOf(t) {
   const { endpoint } = (await bucket(t)).remote.store
   const keys = { AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'secret', AWS_REGION: 'us-east-1' }
   return { AWS_ENDPOINT_URL: endpoint, AWS_ALLOW_HTTP: 'true', ...keys }
+}
+
+/** The variables that lead to a Hugging Face Hub of this machine with one model, and to an empty cache. */
+async function hubWithCache(t) {
+  const { folder } = await checkpoint()
+  const files = Object.fromEntries(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name))]))
+  const hub = await startHub({ 'openai-community/gpt2': { main: files } })
+  t.teardown(hub.close)
+  return { HF_ENDPOINT: hub.url, HF_HUB_CACHE: at('hub-cache') }
 }
 
 /** The variables that lead to a Hugging Face Hub of this machine, where every model is a tiny Qwen3. */
@@ -128,6 +138,7 @@ for (const page of pages.filter((name) => name !== ELSEWHERE)) {
     mkdirSync(cwd)
     const env = { ...process.env, NODE: process.execPath, MAIN: main, INSTALL: install }
     if (page.endsWith('/remote.md')) Object.assign(env, await bucketOf(t))
+    if (page.endsWith('/hub.md')) Object.assign(env, await hubWithCache(t))
     if (page === 'README.md') Object.assign(env, await hubOf(t))
     let ran = 0
     for (const round of Array.from({ length: ROUNDS }, (_, index) => index + 1)) {
