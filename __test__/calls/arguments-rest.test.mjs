@@ -1,8 +1,9 @@
 // Arguments of functions that neither of the other two files covers, and a check that the three cover all functions.
 import { readFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import test from 'ava'
-import { compare, create, diff, loadFile, saveFile } from 'ztensor'
+import { compare, create, diff, download, list, listCache, loadFile, removeCached, saveFile, verifyCache } from 'ztensor'
 import { finishJob, planJob, runTask } from 'ztensor/jobs'
 import { report, serveReport } from 'ztensor/report'
 import { sparse10, square10, zt10 } from '../corpus/zt.mjs'
@@ -20,6 +21,9 @@ const withWriter = (call) => async (value) => {
     await writer.abort()
   }
 }
+/** A repository that is not there: the hub is not accessed. */
+const HUB = 'hf://o/r'
+Object.assign(process.env, { HF_HUB_OFFLINE: '1', HF_HUB_CACHE: scratchPath('cache') })
 const ADD = ['options', 'attributes', 'attribute']
 const target = scratchPath('planned.zt')
 const [converting, verifying, counting] = await Promise.all([
@@ -145,6 +149,20 @@ const CALLS = [
   ['serveReport source', ['source'], async (value) => (await serveReport(value)).close(), 'path'],
   ['serveReport options', ['options'], async (value) => (await serveReport(path, value)).close()],
   ['serveReport port', ['port'], async (value) => (await serveReport(path, { port: value })).close()],
+  ['download url', ['url', 'hf:'], (value) => download(value)],
+  ['download options', ['options', 'url', 'hf:'], (value) => download(HUB, value)],
+  ['download filter', ['filter', 'hf:'], (value) => download(HUB, { filter: value })],
+  ['download to', ['to', 'hf:'], (value) => download(HUB, { to: value })],
+  ['download remote', ['remote', 'hf:'], (value) => download(HUB, { remote: value })],
+  ['list source', ['source'], (value) => list(value), 'path'],
+  ['list options', ['options'], (value) => list(dirname(path), value)],
+  ['listCache options', ['options'], (value) => listCache(value)],
+  ['listCache folder', ['folder'], (value) => listCache({ folder: value }), 'path'],
+  ['removeCached url', ['url', 'hf:'], (value) => removeCached(value)],
+  ['removeCached options', ['options', 'hf:'], (value) => removeCached(HUB, value)],
+  ['verifyCache url', ['url', 'hf:'], (value) => verifyCache(value)],
+  ['verifyCache options', ['options', 'hf:'], (value) => verifyCache(HUB, value)],
+  ['verifyCache remove', ['remove', 'hf:'], (value) => verifyCache(HUB, { remove: value })],
 ]
 tryHostile(test, CALLS)
 

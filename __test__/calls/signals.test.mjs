@@ -1,7 +1,7 @@
 // Every public function that returns a promise takes a signal, and rejects with its reason: aborted before the call, and just after it.
 import { getEventListeners, getMaxListeners, setMaxListeners } from 'node:events'
-import { readdirSync, readFileSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import test from 'ava'
 import {
   append,
@@ -10,19 +10,25 @@ import {
   convert,
   create,
   diff,
+  download,
   editMetadata,
+  list,
+  listCache,
   loadFile,
   open,
   openSync,
+  removeCached,
   saveFile,
   verify,
+  verifyCache,
 } from 'ztensor'
 import { finishJob, planJob, runTask } from 'ztensor/jobs'
 import { report, serveReport } from 'ztensor/report'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFolder, written } from '../helpers/sample-files.mjs'
-import { scratchFile } from '../helpers/scratch.mjs'
+import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
 import { surface, titleOf, withoutSignal } from '../helpers/surface.mjs'
+import { startHub } from '../remote/hub.mjs'
 
 const VALUES = new Float32Array(2 ** 16).map((_, at) => at % 7)
 const MATRIX = {
@@ -64,7 +70,22 @@ const creating = withWriter((path, signal) =>
 const editing = withWriter((path, signal) => append(path, { signal }))
 const w = (file) => file.tensor('w')
 
+const hub = await startHub({ 'o/r': { main: { 'config.json': '{}' } } })
+test.after.always(() => hub.close())
+Object.assign(process.env, { HF_ENDPOINT: hub.url, HF_HUB_CACHE: scratchPath('cache') })
+
 const CALLS = {
+  download: (_path, signal) => download('hf://o/r', { to: scratchPath('to'), signal }),
+  list: (path, signal) => list(dirname(path), { signal }),
+  'list with headers': (path, signal) => list(dirname(path), { headers: true, signal }),
+  'list of the hub': (_path, signal) => list('hf://o/r', { signal }),
+  listCache: (_path, signal) => listCache({ signal }),
+  verifyCache: (_path, signal) => verifyCache(undefined, { signal }),
+  removeCached: async (_path, signal) => {
+    const folder = scratchPath('cache')
+    mkdirSync(join(folder, 'models--o--r'), { recursive: true })
+    await removeCached('hf://o/r', { folder, signal })
+  },
   open: async (path, signal) => (await open(path, { signal })).close(),
   'open, verifying': async (path, signal) => (await open(path, { verify: true, signal })).close(),
   'open of memory': async (_path, signal) => (await open(BYTES, { verify: true, signal })).close(),

@@ -348,7 +348,7 @@ test('without a command, prints the help to standard error and exits with 2', as
 
 for (const [what, args, pattern] of [
   ['a missing file', () => ['ls', missing()], /^ztensor: .*not-there\.zt.* \(ZT_IO\)$/],
-  ['a folder', () => ['ls', fixture('.')], /^ztensor: .* \(ZT_IO\)$/],
+  ['a folder', () => ['info', fixture('.')], /^ztensor: .* \(ZT_IO\)$/],
   [
     'a file of no known format',
     () => ['info', write('text.txt', 'just some text, no tensors in it')],

@@ -5,11 +5,11 @@ import { invalid, ZTensorError } from '../native/errors.js'
 import { type JobOptions, type ValidJob, withRates } from '../native/job.js'
 import { urlText } from '../native/realm.js'
 import {
-  filePath,
   optional,
   readOptions,
   validateAbortSignal,
   validateBoolean,
+  validateFolder,
   validateFunction,
   validateText,
 } from '../values/arguments.js'
@@ -52,10 +52,14 @@ export interface CachedRepository {
 export interface CacheOptions {
   /** The cache folder: that of `HF_HUB_CACHE` by default, or `~/.cache/huggingface/hub`. */
   folder?: string | URL | undefined
+  /** Cancels the call, which rejects with `signal.reason`. */
+  signal?: AbortSignal | undefined
 }
 
 /** How to check the cache of the hub. */
-export interface VerifyCacheOptions extends CacheOptions, JobOptions {
+export interface VerifyCacheOptions extends CacheOptions {
+  /** Called about every MiB, with the bytes that were read. */
+  onProgress?: JobOptions['onProgress']
   /** Remove damaged files and dangling links, so that the next download fetches them again. */
   remove?: boolean | undefined
 }
@@ -90,15 +94,6 @@ export interface RemoveCachedResult {
 }
 
 const INCOMPLETE = /\.incomplete$/
-
-function folderOption(value: unknown): string | undefined {
-  return optional(value, (given) => {
-    const url = urlText(given)
-    const path = validateText('folder', url === undefined ? given : filePath('folder', url))
-    if (path === '' || path.includes('\0')) throw invalid(TypeError, 'folder must be a path', { option: 'folder' })
-    return resolve(path)
-  })
-}
 
 /** The names in a folder; none if it does not exist. */
 const namesIn = async (folder: string): Promise<string[]> => (await unlessAbsent(readdir(folder))) ?? []
@@ -163,13 +158,31 @@ async function repositoryIn(root: string, name: string): Promise<CachedRepositor
   return { url, path, byteLength, incompleteBytes, modified: new Date(modified), revisions }
 }
 
+/** The folder and the signal of a call. */
+function cacheOptions({ folder, signal }: CacheOptions): {
+  folder: string | undefined
+  signal: AbortSignal | undefined
+} {
+  const valid = {
+    folder: optional(folder, (value) => validateFolder('folder', value)),
+    signal: optional(signal, validateAbortSignal),
+  }
+  valid.signal?.throwIfAborted()
+  return valid
+}
+
 /** `listCache` of lib/lazy.ts. */
 export async function listCache(options?: CacheOptions): Promise<CachedRepository[]> {
-  const root = folderOption(readOptions(options, ['folder']).folder) ?? cacheRoot(remoteRequest(undefined))
+  const { folder, signal } = cacheOptions(readOptions(options, ['folder', 'signal']))
+  const root = folder ?? cacheRoot(remoteRequest(undefined))
   try {
     const names = (await namesIn(root)).filter((name) => REPOSITORY.test(name)).sort()
     const found: CachedRepository[] = []
-    for (const name of names) found.push(await repositoryIn(root, name))
+    for (const name of names) {
+      signal?.throwIfAborted()
+      found.push(await repositoryIn(root, name))
+    }
+    signal?.throwIfAborted()
     return found
   } catch (error) {
     throw ioError(root, error)
@@ -189,7 +202,8 @@ async function blobsOf(folder: string, commit: string): Promise<Set<string>> {
 
 /** `removeCached` of lib/lazy.ts. */
 export async function removeCached(url: string | URL, options?: CacheOptions): Promise<RemoveCachedResult> {
-  const place = placeIn(url, folderOption(readOptions(options, ['folder']).folder))
+  const { folder: given, signal } = cacheOptions(readOptions(options, ['folder', 'signal']))
+  const place = placeIn(url, given)
   if (place.path !== '') throw invalid(RangeError, 'url must name a repository, not a file of it')
   const isWhole = !/@/.test(String(urlText(url) ?? url))
   const { folder, root } = place
@@ -199,6 +213,8 @@ export async function removeCached(url: string | URL, options?: CacheOptions): P
     const commit = (await cachedCommit(folder, place.revision)) ?? place.revision
     const removed = before.revisions.filter((revision) => isWhole || revision.commit === commit)
     if (removed.length === 0 && !isWhole) throw notCached(place)
+    // From here on the call is not canceled: half of a commit would remain.
+    signal?.throwIfAborted()
     if (isWhole || removed.length === before.revisions.length) {
       for (const path of [folder, join(root, '.locks', basename(folder))])
         await rm(path, { recursive: true, force: true })
@@ -263,11 +279,9 @@ async function filesToCheck(folder: string): Promise<Checked[]> {
 /** `verifyCache` of lib/lazy.ts. */
 export async function verifyCache(url?: string | URL, options?: VerifyCacheOptions): Promise<VerifyCacheResult> {
   const read = readOptions(options, ['folder', 'remove', 'onProgress', 'signal'])
-  const given = folderOption(read.folder)
+  const { folder: given, signal } = cacheOptions(read)
   const removes = optional(read.remove, (value) => validateBoolean('remove', value)) ?? false
   optional(read.onProgress, (value) => validateFunction('onProgress', value))
-  const signal = optional(read.signal, validateAbortSignal)
-  signal?.throwIfAborted()
   const root = given ?? cacheRoot(remoteRequest(undefined))
   const place = url === undefined ? undefined : placeIn(url, given)
   try {
@@ -275,7 +289,9 @@ export async function verifyCache(url?: string | URL, options?: VerifyCacheOptio
     const all = (await namesIn(root)).filter((name) => REPOSITORY.test(name)).map((name) => join(root, name))
     const files: Checked[] = []
     for (const folder of place === undefined ? all.sort() : [place.folder]) files.push(...(await filesToCheck(folder)))
-    return await check(files, removes, withRates(read.onProgress), signal)
+    const result = await check(files, removes, withRates(read.onProgress), signal)
+    signal?.throwIfAborted()
+    return result
   } catch (error) {
     signal?.throwIfAborted()
     throw ioError(root, error)

@@ -4,11 +4,11 @@ import { invalid, ZTensorError } from '../native/errors.js'
 import { ratesOf } from '../native/job.js'
 import { urlText } from '../native/realm.js'
 import {
-  filePath,
   optional,
   readOptions,
   refusePromise,
   validateAbortSignal,
+  validateFolder,
   validateFunction,
   validateText,
   wrongType,
@@ -75,7 +75,7 @@ export async function download(url: string | URL, options?: DownloadOptions): Pr
   const text = validateText('url', urlText(url) ?? url)
   if (!/^hf:\/\//i.test(text)) throw invalid(RangeError, 'url must be an hf: URL, such as hf://owner/repository')
   const remote = remoteRequest(optional(read.remote, (value) => readOptions(value as RemoteOptions, REMOTE, 'remote')))
-  const folder = optional(read.to, (value) => folderOf(value))
+  const folder = optional(read.to, (value) => validateFolder('to', value))
   const { filter } = read
   if (filter !== undefined && typeof filter !== 'string' && !Array.isArray(filter))
     throw wrongType('filter', 'a glob or a list of globs', filter)
@@ -91,16 +91,10 @@ export async function download(url: string | URL, options?: DownloadOptions): Pr
   const files = matches === undefined ? named : named.filter(({ path }) => matches(path))
   const to = { place, commit: revision.commit, folder, remote: downloading(remote) }
   const fetched = await fetchRevision(to, files, { onProgress: withRates(read.onProgress), signal })
+  signal?.throwIfAborted()
   const downloaded = fetched.map((file, at) => ({ name: (files[at] as HubFile).path, ...file }))
   const root = snapshotPath(folder ?? place.folder, revision.commit, place.path)
   return { path: folder === undefined ? root : resolve(folder, place.path), commit: revision.commit, files: downloaded }
-}
-
-function folderOf(value: unknown): string {
-  const url = urlText(value)
-  const path = validateText('to', url === undefined ? value : filePath('to', url))
-  if (path === '' || path.includes('\0')) throw invalid(TypeError, 'to must be the path of a folder', { option: 'to' })
-  return resolve(path)
 }
 
 function withRates(onProgress: DownloadOptions['onProgress']) {

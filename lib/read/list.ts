@@ -1,19 +1,11 @@
 // Lists the models of a repository of the hub, or of a folder: from the names of files, and on demand from their headers.
 import { promises } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { placeOf, urlOf } from '../hub/place.js'
 import { revisionOf } from '../hub/revision.js'
 import { filesBelow, ioError, snapshotOf } from '../hub/snapshot.js'
 import { invalid, ZTensorError } from '../native/errors.js'
-import { urlText } from '../native/realm.js'
-import {
-  filePath,
-  optional,
-  readOptions,
-  validateAbortSignal,
-  validateBoolean,
-  validateText,
-} from '../values/arguments.js'
+import { optional, readOptions, validateAbortSignal, validateBoolean, validateFolder } from '../values/arguments.js'
 import { FORMATS, type Format } from '../values/format-table.js'
 import { MIXTURES, modelInfo } from '../values/formats.js'
 import { type RemoteOptions, remoteRequest, remoteUrl } from '../values/remote.js'
@@ -126,7 +118,7 @@ async function withHeader(model: ListedModel, { remote, signal }: ListOptions): 
 async function entriesOf(text: string, options: ListOptions): Promise<ListedModel[]> {
   const remote = remoteRequest(options.remote)
   if (remoteUrl(text) === undefined) {
-    const root = snapshotOf(text) ?? resolve(text)
+    const root = snapshotOf(text) ?? text
     const found = await promises.stat(root)
     if (!found.isDirectory()) throw invalid(RangeError, `source must be a folder, but '${text}' is a file`)
     const files = (await filesBelow(root)).filter(({ path }) => !/(^|\/)\./.test(path))
@@ -149,15 +141,14 @@ async function entriesOf(text: string, options: ListOptions): Promise<ListedMode
 /** `list` of lib/lazy.ts. */
 export async function list(source: string | URL, options?: ListOptions): Promise<ListedModel[]> {
   const read = readOptions(options, ['headers', 'remote', 'signal'])
-  const url = urlText(source)
-  const text = url === undefined ? source : (remoteUrl(url) ?? filePath('source', url))
-  validateText('source', text)
+  const text = remoteUrl(source) ?? validateFolder('source', source)
   const headers = optional(read.headers, (value) => validateBoolean('headers', value)) ?? false
   const signal = optional(read.signal, validateAbortSignal)
   signal?.throwIfAborted()
-  const models = await entriesOf(text as string, read).catch((error) => {
-    throw ioError(String(text), error)
+  const models = await entriesOf(text, read).catch((error) => {
+    throw ioError(text, error)
   })
+  signal?.throwIfAborted()
   if (!headers) return models
   const queue = models.entries()
   const worker = async (): Promise<void> => {

@@ -1,16 +1,13 @@
 // Options of remote files, and their URLs.
-import { resolve } from 'node:path'
-import { invalid } from '../native/errors.js'
 import type { RemoteRequest, StoreRequest } from '../native/native.js'
 import { urlText } from '../native/realm.js'
 import {
-  filePath,
   optional,
   readOptions,
   validateBoolean,
+  validateFolder,
   validateInteger,
   validateObject,
-  validateText,
   wrongType,
 } from './arguments.js'
 
@@ -118,15 +115,6 @@ function storeOf(value: StoreOptions): StoreRequest {
     if (read[name] !== undefined) request[name] = read[name]
   }
   return request
-}
-
-/** The absolute path of a folder. */
-function validateFolder(name: string, value: unknown): string {
-  const url = urlText(value)
-  const path = validateText(name, url === undefined ? value : filePath(name, url))
-  if (path === '' || path.includes('\0'))
-    throw invalid(TypeError, path === '' ? `${name} must not be empty` : `${name} must not contain null bytes`)
-  return resolve(path)
 }
 
 /** The environment variables for credentials, proxies and trusted certificates. */
