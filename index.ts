@@ -48,7 +48,7 @@ export type {
   VerifyCacheOptions,
   VerifyCacheResult,
 } from './lib/hub/cache.js'
-export type { DownloadedFile, DownloadOptions, DownloadProgress, DownloadResult } from './lib/hub/download.js'
+export type { DownloadedFile, DownloadOptions, DownloadResult } from './lib/hub/download.js'
 export { download, list, listCache, removeCached, verifyCache } from './lib/lazy.js'
 export type { ListedModel, ListOptions } from './lib/read/list.js'
 
@@ -63,7 +63,7 @@ export type { ArrayOf, DType, OwnArrayOf, TypedArray } from './lib/values/dtype.
 export type { Filter } from './lib/values/filter.js'
 export type { BlockType, Format, Mixture } from './lib/values/format-table.js'
 export type { ModelSummary } from './lib/values/model.js'
-export type { RemoteOptions, StoreOptions } from './lib/values/remote.js'
+export type { DownloadProgress, RemoteOptions, StoreOptions } from './lib/values/remote.js'
 export type { Renaming } from './lib/values/rename.js'
 export type { Warning } from './lib/values/warning.js'
 

@@ -1,5 +1,5 @@
 // A progress bar on standard error, if it is a terminal.
-import type { Progress } from '../index.js'
+import type { DownloadProgress, Progress } from '../index.js'
 
 import { showBytes } from './quantity.js'
 import { printable, shorten } from './text.js'
@@ -77,5 +77,18 @@ export async function followProgress(path: string, { quiet }: ProgressOptions = 
     stop: () => {
       if (started) bar.stop()
     },
+  }
+}
+
+/** Shows the download of a model that a command opens, on one line of the terminal, which is empty at the end. */
+export function followDownload({ quiet }: ProgressOptions): ((progress: DownloadProgress) => void) | undefined {
+  const { stderr } = process
+  if (!stderr.isTTY || quiet) return undefined
+  const begun = performance.now()
+  return (progress) => {
+    const { bytes, totalBytes } = progress
+    const left = showRemaining({ ...progress, tensors: 0, totalTensors: 0 }, (performance.now() - begun) / 1000)
+    const text = bytes >= totalBytes ? '' : `downloading: ${showBytes(bytes)} of ${showBytes(totalBytes)}  ${left}`
+    stderr.write(`\r\x1b[K${text}`)
   }
 }

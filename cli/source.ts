@@ -2,6 +2,7 @@
 import { type OpenOptions, open, type RemoteOptions, type TensorFile } from '../index.js'
 import { UsageError } from './failure.js'
 import type { RemoteCommandOptions, SourceOptions } from './format.js'
+import { followDownload, type ProgressOptions } from './progress.js'
 import { printWarnings } from './warnings.js'
 
 /** The argument that means standard input or output. */
@@ -33,10 +34,11 @@ export function remoteOf({ endpoint, region, anonymous, header }: RemoteCommandO
 }
 
 /** The options of a command for `open`. */
-export function openOptions(options: SourceOptions): OpenOptions {
+export function openOptions(options: SourceOptions & ProgressOptions): OpenOptions {
   const { format, maxDecodedBytes, followLinks, cache } = options
   const access = remoteOf(options)
-  const remote = cache === undefined ? access : { ...access, cache }
+  const onDownload = followDownload(options)
+  const remote = cache === undefined ? access : { ...access, cache, ...(onDownload && { onDownload }) }
   return {
     ...(format === undefined ? {} : { format }),
     ...(maxDecodedBytes === undefined ? {} : { maxDecodedBytes }),

@@ -497,11 +497,13 @@ test.serial("remote.cache 'hub': opens and converts a model from files that it d
   const files = Object.fromEntries(names.map((name) => [name, readFileSync(at(`model/${name}`))]))
   const more = { 'config.json': '{}', 'README.md': '# model', 'other/x.json': '{}' }
   const { hub, repository, run, fetched } = await hubWith(t, { ...files, ...more })
-  const remote = { cache: 'hub' }
+  const seen = []
+  const remote = { cache: 'hub', onDownload: (progress) => seen.push(progress) }
   await run(async () => {
     const file = await open('hf://o/r', { remote })
     t.is(file.tensor('b').data[2999], 2, 'it is a local file')
     file.close()
+    t.like(seen.at(-1), { files: 4, totalFiles: 4, remainingMs: 0 })
     const commit = hub.commitOf('o/r', 'main')
     t.deepEqual(readdirSync(join(repository, 'snapshots', commit)).sort(), [...names, 'config.json'].sort())
     fetched()

@@ -14,19 +14,11 @@ import {
   wrongType,
 } from '../values/arguments.js'
 import { checkGlobs, namesMatching } from '../values/filter.js'
-import { type RemoteAccess, type RemoteOptions, remoteRequest } from '../values/remote.js'
+import { type DownloadProgress, type RemoteAccess, type RemoteOptions, remoteRequest } from '../values/remote.js'
 import { type Destination, downloading, type FetchProgress, fetchFiles } from './fetch.js'
 import { type Place, placeOf, urlOf } from './place.js'
 import { type HubFile, isOffline, type Revision, revisionOf } from './revision.js'
 import { snapshotPath, writeMissing, writeRef } from './snapshot.js'
-
-/** The progress of a download. */
-export interface DownloadProgress extends FetchProgress {
-  /** Bytes per second since the call began; undefined before the first bytes. */
-  readonly bytesPerSecond: number | undefined
-  /** Estimate of the remaining milliseconds at this rate; 0 at the end. */
-  readonly remainingMs: number | undefined
-}
 
 /** What to download, and where to. */
 export interface DownloadOptions {
@@ -38,7 +30,7 @@ export interface DownloadOptions {
   /** A folder, in which the files get their own names and paths. The cache of the hub by default. */
   to?: string | URL | undefined
   /** How to access the hub: headers, time limits, retries, `offline`. The options for other caches and for stores have no effect. */
-  remote?: Omit<RemoteOptions, 'cache' | 'maxCacheBytes' | 'store' | 'maxWholeBytes'> | undefined
+  remote?: Omit<RemoteOptions, 'cache' | 'maxCacheBytes' | 'store' | 'maxWholeBytes' | 'onDownload'> | undefined
   /** Called about every 100 ms while bytes arrive, and once at the end. */
   onProgress?: ((progress: DownloadProgress) => void) | undefined
   /** Cancels the download: the call rejects with `signal.reason`. What arrived is continued by the next download. */
@@ -97,7 +89,8 @@ export async function download(url: string | URL, options?: DownloadOptions): Pr
   return { path: folder === undefined ? root : resolve(folder, place.path), commit: revision.commit, files: downloaded }
 }
 
-function withRates(onProgress: DownloadOptions['onProgress']) {
+/** Adds the rates since now to what the caller's function gets. */
+export function withRates(onProgress: DownloadOptions['onProgress']) {
   if (onProgress === undefined) return undefined
   const began = performance.now()
   return (progress: FetchProgress) => {

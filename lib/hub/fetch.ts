@@ -5,7 +5,7 @@ import { builtins } from '../native/builtins.js'
 import { ZTensorError } from '../native/errors.js'
 import { run, unopened } from '../native/job.js'
 import { binding } from '../native/native.js'
-import type { RemoteAccess } from '../values/remote.js'
+import type { DownloadProgress, RemoteAccess } from '../values/remote.js'
 import { hashFile } from './digest.js'
 import { type Place, urlOf } from './place.js'
 import type { HubFile } from './revision.js'
@@ -33,13 +33,8 @@ export interface Destination {
   readonly remote: RemoteAccess
 }
 
-/** The progress of a download. */
-export interface FetchProgress {
-  readonly bytes: number
-  readonly totalBytes: number
-  readonly files: number
-  readonly totalFiles: number
-}
+/** The progress of a download, without rates. */
+export type FetchProgress = Omit<DownloadProgress, 'bytesPerSecond' | 'remainingMs'>
 
 export interface FetchJob {
   readonly onProgress: ((progress: FetchProgress) => void) | undefined

@@ -28,7 +28,7 @@ export async function openUrls(
 async function openDownloaded(
   urls: readonly string[],
   request: OpenRequest,
-  { fillsHubCache: _, ...remote }: RemoteAccess,
+  { fillsHubCache: _, onDownload, ...remote }: RemoteAccess,
   origin: Origin,
   signal: AbortSignal | undefined,
 ): Promise<TensorFile> {
@@ -41,6 +41,6 @@ async function openDownloaded(
   if (!TensorFile.storeOf(file).isRemote) return file
   const names = file.files.flatMap(({ path }) => path ?? [])
   file.close()
-  const pinned = await fillCache(urls, names, remote, signal)
+  const pinned = await fillCache(urls, names, remote, { onProgress: onDownload, signal })
   return openUrls(pinned, request, remote, origin, signal)
 }

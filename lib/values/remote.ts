@@ -6,6 +6,7 @@ import {
   readOptions,
   validateBoolean,
   validateFolder,
+  validateFunction,
   validateInteger,
   validateObject,
   wrongType,
@@ -30,6 +31,21 @@ export interface StoreOptions {
   /** Azure credentials. */
   account?: string | undefined
   accountKey?: string | undefined
+}
+
+/** The progress of a download. */
+export interface DownloadProgress {
+  /** Bytes that are there, including those of earlier downloads. */
+  readonly bytes: number
+  /** Bytes of all files. */
+  readonly totalBytes: number
+  /** Number of complete files. */
+  readonly files: number
+  readonly totalFiles: number
+  /** Bytes per second since the call began; undefined before the first bytes. */
+  readonly bytesPerSecond: number | undefined
+  /** Estimate of the remaining milliseconds at this rate; 0 at the end, and undefined at the beginning. */
+  readonly remainingMs: number | undefined
 }
 
 /** How to access remote files. */
@@ -62,6 +78,8 @@ export interface RemoteOptions {
    * model in full, and Python and other clients of the hub find them there. A folder with the name `hub` is `'./hub'`.
    */
   cache?: 'hub' | (string & {}) | URL | false | undefined
+  /** With `cache: 'hub'`: called about every 100 ms while files are downloaded, and once at the end of a download. */
+  onDownload?: ((progress: DownloadProgress) => void) | undefined
   /** Do not access the Hugging Face hub: open only what its own clients have downloaded. The variable `HF_HUB_OFFLINE=1` does the same. */
   offline?: boolean | undefined
   /** Maximum size of the cache in bytes: 64 GiB by default. The least recently used copies are evicted. */
@@ -83,6 +101,7 @@ const KNOWN = [
   'store',
   'cache',
   'offline',
+  'onDownload',
 ] as (keyof RemoteOptions)[]
 const FLAGS = ['allowHttp', 'virtualHostedStyle', 'anonymous'] as const
 const TEXTS = ['region', 'endpoint', 'accessKeyId', 'secretAccessKey', 'sessionToken', 'account', 'accountKey'] as const
@@ -150,6 +169,7 @@ function environment(): string[] {
 export interface RemoteAccess extends RemoteRequest {
   /** Whether files of the hub are downloaded to the cache of its own clients. */
   fillsHubCache?: true
+  onDownload?: (progress: DownloadProgress) => void
 }
 
 /** Validates the options for remote files and converts them to the binding's form. */
@@ -167,6 +187,8 @@ export function remoteRequest(value: RemoteOptions | undefined): RemoteAccess {
   if (read.cache === false) request.noHubCache = true
   else if (read.cache === 'hub') request.fillsHubCache = true
   else if (read.cache !== undefined) request.cache = validateFolder('remote.cache', read.cache)
+  optional(read.onDownload, (value) => validateFunction('remote.onDownload', value))
+  if (read.onDownload !== undefined) request.onDownload = read.onDownload
   if (optional(read.offline, (one) => validateBoolean('remote.offline', one)) === true) request.offline = true
   return request
 }
