@@ -15,9 +15,9 @@ const LARGE = 4096
 /** A file of a repository: how the hub names and lists it. */
 function described(path, bytes) {
   const oid = sha('sha1', `blob ${bytes.length}\0`, bytes)
-  if (bytes.length < LARGE) return { path, bytes, etag: oid, oid }
+  if (bytes.length < LARGE) return { path, bytes, etag: oid, oid, stored: oid }
   const sha256 = sha('sha256', bytes)
-  return { path, bytes, etag: sha256, oid: sha('sha1', sha256), sha256 }
+  return { path, bytes, etag: sha256, oid: sha('sha1', sha256), sha256, stored: sha('md5', sha256) }
 }
 
 /**
@@ -97,14 +97,14 @@ export async function startHub(repositories, { onRequest, list = (siblings) => s
       response.setHeader('x-repo-commit', id)
       return refuse(response, 404, 'EntryNotFound', 'Entry not found')
     }
-    const { bytes, etag, sha256 } = found
-    if (stored !== null) return part(request, response, bytes, { etag: `"${sha('md5', bytes)}"` })
+    const { bytes, etag, sha256, stored: tag } = found
+    if (stored !== null) return part(request, response, bytes, { etag: `"${tag}"` })
     if (sha256 !== undefined) {
       response.writeHead(302, {
         ...headers,
         'x-linked-etag': `"${etag}"`,
         'x-linked-size': bytes.length,
-        etag: `"${sha('md5', etag)}"`,
+        etag: `"${tag}"`,
         location: `http://localhost:${server.address().port}/storage/${repository}/${id}/${name}`,
       })
       return response.end()

@@ -99,10 +99,10 @@ const INCOMPLETE = /\.incomplete$/
 const namesIn = async (folder: string): Promise<string[]> => (await unlessAbsent(readdir(folder))) ?? []
 
 /** The place of a URL, in the cache that the options name. */
-function placeIn(url: string | URL, folder: string | undefined): Place {
+async function placeIn(url: string | URL, folder: string | undefined): Promise<Place> {
   const text = validateText('url', urlText(url) ?? url)
   if (!/^hf:\/\//i.test(text)) throw invalid(RangeError, 'url must be an hf: URL, such as hf://owner/repository')
-  const place = placeOf(text, remoteRequest(undefined))
+  const place = await placeOf(text, remoteRequest(undefined))
   return folder === undefined ? place : { ...place, root: folder, folder: join(folder, basename(place.folder)) }
 }
 
@@ -174,7 +174,7 @@ function cacheOptions({ folder, signal }: CacheOptions): {
 /** `listCache` of lib/lazy.ts. */
 export async function listCache(options?: CacheOptions): Promise<CachedRepository[]> {
   const { folder, signal } = cacheOptions(readOptions(options, ['folder', 'signal']))
-  const root = folder ?? cacheRoot(remoteRequest(undefined))
+  const root = folder ?? (await cacheRoot(remoteRequest(undefined)))
   try {
     const names = (await namesIn(root)).filter((name) => REPOSITORY.test(name)).sort()
     const found: CachedRepository[] = []
@@ -203,7 +203,7 @@ async function blobsOf(folder: string, commit: string): Promise<Set<string>> {
 /** `removeCached` of lib/lazy.ts. */
 export async function removeCached(url: string | URL, options?: CacheOptions): Promise<RemoveCachedResult> {
   const { folder: given, signal } = cacheOptions(readOptions(options, ['folder', 'signal']))
-  const place = placeIn(url, given)
+  const place = await placeIn(url, given)
   if (place.path !== '') throw invalid(RangeError, 'url must name a repository, not a file of it')
   const isWhole = !/@/.test(String(urlText(url) ?? url))
   const { folder, root } = place
@@ -282,8 +282,8 @@ export async function verifyCache(url?: string | URL, options?: VerifyCacheOptio
   const { folder: given, signal } = cacheOptions(read)
   const removes = optional(read.remove, (value) => validateBoolean('remove', value)) ?? false
   optional(read.onProgress, (value) => validateFunction('onProgress', value))
-  const root = given ?? cacheRoot(remoteRequest(undefined))
-  const place = url === undefined ? undefined : placeIn(url, given)
+  const root = given ?? (await cacheRoot(remoteRequest(undefined)))
+  const place = url === undefined ? undefined : await placeIn(url, given)
   try {
     if (place !== undefined && (await unlessAbsent(lstat(place.folder))) === undefined) throw notCached(place)
     const all = (await namesIn(root)).filter((name) => REPOSITORY.test(name)).map((name) => join(root, name))

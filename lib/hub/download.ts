@@ -75,7 +75,7 @@ export async function download(url: string | URL, options?: DownloadOptions): Pr
   optional(read.onProgress, (value) => validateFunction('onProgress', value))
   const signal = optional(read.signal, validateAbortSignal)
   signal?.throwIfAborted()
-  const place = placeOf(text, remote)
+  const place = await placeOf(text, remote)
   const revision = await revisionOf(place, remote, signal)
   const named = await filesOf(place, revision, remote)
   const names = named.map(({ path }) => path)

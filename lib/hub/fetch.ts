@@ -3,10 +3,9 @@ import { constants, promises } from 'node:fs'
 import { dirname, join, sep } from 'node:path'
 import { builtins } from '../native/builtins.js'
 import { ZTensorError } from '../native/errors.js'
-import { run, unopened } from '../native/job.js'
-import { binding } from '../native/native.js'
 import type { DownloadProgress, RemoteAccess } from '../values/remote.js'
 import { hashFile } from './digest.js'
+import { downloadFile, entityTag } from './native.js'
 import { type Place, urlOf } from './place.js'
 import type { HubFile } from './revision.js'
 import { fileAt, ioError, linkBlob, replaceFile, snapshotPath, tagCache } from './snapshot.js'
@@ -102,33 +101,23 @@ async function fetchFile(
   signal: AbortSignal | undefined,
 ): Promise<Fetched> {
   const url = urlOf(to.place, to.commit, file.path)
-  const ask = (paths: string[], sha256: string | undefined) => {
-    const { byteLength: length } = file
-    // In a folder, a file of the same size may be of another commit.
-    const request = {
-      ...{ url, paths, window, replaces: to.folder !== undefined },
-      ...(length === undefined ? {} : { length }),
-      ...(sha256 === undefined ? {} : { sha256 }),
-    }
-    const onProgress = ({ bytes }: { bytes: number }) => onBytes(bytes)
-    const job = { onProgress, ...(signal === undefined ? {} : { signal }) }
-    // The lock is free, and the last bytes are written, when an aborted download rejects.
-    return run(unopened(url), job, (control) => binding.downloadFile(request, to.remote, control), 'when undone')
-  }
-  const etag = file.etag ?? plainTag(url, (await ask([], undefined))[1])
-  const [lock, incomplete, complete] = pathsOf(to, file.path, etag)
-  for (const path of [lock, incomplete, complete]) await mkdir(dirname(path), { recursive: true })
+  const etag = file.etag ?? plainTag(url, await entityTag(url, to.remote, signal))
+  const paths = pathsOf(to, file.path, etag)
+  const [, , complete] = paths
+  for (const path of paths) await mkdir(dirname(path), { recursive: true })
   const path = destinationOf(to, file.path)
   if (to.folder !== undefined && (await copyCached(to, file, path, etag)))
     return { path, byteLength: file.byteLength ?? 0, isNew: true }
   const sha256 = file.sha256 ?? (SHA256.test(etag) ? etag : undefined)
-  const [length, tag] = await ask([lock, incomplete, complete], sha256)
+  // In a folder, a file of the same size may be of another commit.
+  const request = { url, paths, sha256, byteLength: file.byteLength, window, replaces: to.folder !== undefined }
+  const job = { onProgress: ({ bytes }: { bytes: number }) => onBytes(bytes), signal }
+  const { isNew, byteLength } = await downloadFile(request, to.remote, job)
   signal?.throwIfAborted()
-  const isNew = tag !== undefined
   if (isNew && file.etag !== undefined && SHA1.test(etag)) await checkBlob(url, complete, etag)
   if (to.folder === undefined) await linkBlob(complete, path, isNew)
   else await writeMetadata(to.folder, to.commit, file.path, etag)
-  return { path, byteLength: Number(length), isNew }
+  return { path, byteLength, isNew }
 }
 
 /** Copies a file that the cache has to a folder. Returns whether it did. */

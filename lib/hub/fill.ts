@@ -10,6 +10,10 @@ const COMPANION = /\.(json|jinja|txt|model)$/
 /** Maximum size of such a file in bytes. */
 const MAX_COMPANION = 64 * 2 ** 20
 
+/** A path of an open file as a URL. */
+const encoded = (path: string): string =>
+  `hf://${path.slice('hf://'.length).split('/').map(encodeURIComponent).join('/')}`
+
 const folderOf = (path: string): string => path.slice(0, path.lastIndexOf('/') + 1)
 
 /**
@@ -24,9 +28,11 @@ export async function fillCache(
 ): Promise<string[]> {
   const pinned: string[] = []
   for (const url of urls) {
-    const place = placeOf(url, remote)
+    const place = await placeOf(url, remote)
     const revision = await revisionOf(place, remote, signal)
-    const of = files.map((file) => placeOf(encodeURI(file), remote)).filter((file) => file.folder === place.folder)
+    const of = (await Promise.all(files.map((file) => placeOf(encoded(file), remote)))).filter(
+      (file) => file.folder === place.folder,
+    )
     const paths = new Set(of.map(({ path }) => path))
     const folders = new Set([...paths].map(folderOf))
     const isWanted = ({ path, byteLength }: HubFile): boolean =>

@@ -1,8 +1,7 @@
 // Addresses of the Hugging Face hub: what an `hf:` URL names, and where the cache of the hub's clients has it.
 import { join } from 'node:path'
-import { rethrowNative } from '../native/errors.js'
-import { binding } from '../native/native.js'
 import type { RemoteAccess } from '../values/remote.js'
+import { partsOf } from './native.js'
 
 /** A repository, or a folder or file of it, at a revision. */
 export interface Place {
@@ -30,19 +29,12 @@ export function urlOf(place: Pick<Place, 'kind' | 'repository'>, revision: strin
 }
 
 /** The cache folder of the hub's clients: `HF_HUB_CACHE`, or `~/.cache/huggingface/hub`. */
-export const cacheRoot = (remote: RemoteAccess): string =>
-  rethrowNative(() => binding.hubPlace('', remote))[0] as string
+export const cacheRoot = async (remote: RemoteAccess): Promise<string> => (await partsOf('', remote))[0] as string
 
 /** @throws RangeError ZT_INVALID_ARG if the URL names no repository */
-export function placeOf(url: string, remote: RemoteAccess): Place {
-  const [root, kind, owner, name, revision, ...names] = rethrowNative(() => binding.hubPlace(url, remote)) as [
-    string,
-    string,
-    string,
-    string,
-    string,
-    ...string[],
-  ]
+export async function placeOf(url: string, remote: RemoteAccess): Promise<Place> {
+  type Parts = [root: string, kind: string, owner: string, name: string, revision: string, ...names: string[]]
+  const [root, kind, owner, name, revision, ...names] = (await partsOf(url, remote)) as Parts
   const folder = join(root, [kind, owner, name].join('--'))
   return { root, folder, kind, repository: `${owner}/${name}`, revision, path: names.join('/') }
 }

@@ -1,8 +1,7 @@
 // The commit of a revision and its files, by the hub, or by its cache if the hub must not be accessed.
 import { ZTensorError } from '../native/errors.js'
-import { run, unopened } from '../native/job.js'
-import { binding } from '../native/native.js'
 import type { RemoteAccess } from '../values/remote.js'
+import { describeRevision } from './native.js'
 import { isPlain, type Place, urlOf } from './place.js'
 import { cachedCommit, snapshotFiles } from './snapshot.js'
 
@@ -56,7 +55,7 @@ function fileOf(listed: unknown, url: string): HubFile {
 /** Asks the hub for the commit and the files of a revision. */
 async function describe(place: Place, remote: RemoteAccess, signal: AbortSignal | undefined): Promise<Revision> {
   const url = urlOf(place, place.revision, '')
-  const [text] = await run(unopened(url), { signal }, (control) => binding.describeRevision(url, remote, control))
+  const text = await describeRevision(url, remote, signal)
   let answer: unknown
   try {
     answer = JSON.parse(text)

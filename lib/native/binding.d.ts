@@ -369,6 +369,18 @@ export declare function appendWriter(path: string, request: AppendRequest, contr
 /** Reinstalls the signal handler, in case something replaced it. */
 export declare function armFaultHandler(): void
 
+/**
+ * Runs a task of the hub for an `hf:` URL. One function with few types takes a third of the code of three functions.
+ *
+ * - `place` returns the cache folder of the hub's own clients, and the parts of the URL: kind, owner, name, revision and the names of its
+ *   path.
+ * - `describe` returns the hub's description of the revision: its JSON text.
+ * - `download` downloads a file, unless it exists. It returns the length, and the entity tag if the hub was asked. `texts` are the paths of
+ *   the lock, of the bytes that arrived and of the complete file, and the SHA-256; without them, nothing is downloaded. `numbers` are the
+ *   bytes to request at once, whether an existing file is replaced, and the length if the hub lists it.
+ */
+export declare function askHub(task: 'place' | 'describe' | 'download', url: string, texts: Array<string>, numbers: Array<number>, remote: RemoteRequest, control: Control): Promise<string[]>
+
 /** The beginnings of attributes. */
 export interface AttributeOutline {
   attributes: FlatAttributes
@@ -550,33 +562,12 @@ export declare function csrToCoords(shape: readonly number[], codes: readonly nu
 /** Fills `output` with the dense elements. */
 export declare function csrToDense(shape: readonly number[], codes: readonly number[], values: Uint8Array, indices: Uint8Array, indptr: Uint8Array, output: Uint8Array): void
 
-/** The hub's description of a revision: its JSON text. */
-export declare function describeRevision(url: string, remote: RemoteRequest, control: Control): Promise<[description: string]>
-
 /** How tensors that are loaded together are divided. */
 export interface DivisionRequest {
   /** The divided dimension of each tensor, -1 for one that is loaded whole. */
   dims: Int32Array
   rank: number
   worldSize: number
-}
-
-/** Downloads a file of the hub, unless it exists. Returns its length, and the entity tag if the hub was asked. */
-export declare function downloadFile(request: DownloadRequest, remote: RemoteRequest, control: Control): Promise<[length: string, tag?: string]>
-
-/** A file of the hub to download. */
-export interface DownloadRequest {
-  /** An `hf:` URL with a commit. */
-  url: string
-  /** The paths of the lock, of the bytes that arrived, and of the complete file. Empty to request the entity tag and the length only. */
-  paths: Array<string>
-  /** The size that the hub lists. */
-  length?: number
-  sha256?: string
-  /** Whether an existing file of this size is replaced. */
-  replaces: boolean
-  /** Bytes to request at once. */
-  window: number
 }
 
 /** The result of an edit of metadata. */
@@ -659,9 +650,6 @@ export declare function formats(): Array<FormatInfo>
 
 /** Registers a hook instead, for a runtime that calls hooks first. Called once. */
 export declare function hookBuffers(): void
-
-/** The cache folder of the hub's own clients, and the parts of an `hf:` URL: kind, owner, name, revision and the names of its path. */
-export declare function hubPlace(url: string, remote: RemoteRequest): Array<string>
 
 /** Size and digest of an open file, which `name` will refer to. Only its index is linked to, not its shards. */
 export declare function identify(file: NativeFile, name: string, algorithm: string, control: Control): Promise<LinkedFile>

@@ -12,7 +12,6 @@ export type {
   Control as NativeControl,
   ConversionPlan,
   DivisionRequest,
-  DownloadRequest,
   ExpectedTensors,
   FlatIndex,
   LinkedFile,

@@ -126,7 +126,7 @@ async function entriesOf(text: string, options: ListOptions): Promise<ListedMode
   }
   if (!/^hf:/i.test(text))
     throw invalid(RangeError, 'source must be an hf: URL or a local folder: other servers are not listed')
-  const place = placeOf(text, remote)
+  const place = await placeOf(text, remote)
   const { commit, files } = await revisionOf(place, remote, options.signal)
   const folder = place.path === '' ? '' : `${place.path}/`
   const below = files.filter(({ path }) => path.startsWith(folder) || path === place.path)

@@ -16,7 +16,6 @@ use ztensor_core::work::lanes::Lane;
 use ztensor_remote::{Options, Place, StoreOptions, Wanted};
 
 use crate::js::control::Control;
-use crate::js::error::throw;
 use crate::js::task::spawn;
 use crate::read::file::NativeFile;
 use crate::read::opened::{OpenRequest, Shared};
@@ -196,69 +195,41 @@ pub fn is_there<'env>(
     spawn(env, Lane::Remote, control, job, |_, there| Ok(there))
 }
 
-/// The cache folder of the hub's own clients, and the parts of an `hf:` URL: kind, owner, name, revision and the names of its path.
-#[napi(catch_unwind)]
-pub fn hub_place(env: &Env, url: String, remote: RemoteRequest) -> Result<Vec<String>> {
-    throw(env, ztensor_remote::place(&url, &remote.options()))
-}
-
-/// The hub's description of a revision: its JSON text.
-#[napi(ts_return_type = "Promise<[description: string]>", catch_unwind)]
-pub fn describe_revision<'env>(
+/// Runs a task of the hub for an `hf:` URL. One function with few types takes a third of the code of three functions.
+///
+/// - `place` returns the cache folder of the hub's own clients, and the parts of the URL: kind, owner, name, revision and the names of its
+///   path.
+/// - `describe` returns the hub's description of the revision: its JSON text.
+/// - `download` downloads a file, unless it exists. It returns the length, and the entity tag if the hub was asked. `texts` are the paths of
+///   the lock, of the bytes that arrived and of the complete file, and the SHA-256; without them, nothing is downloaded. `numbers` are the
+///   bytes to request at once, whether an existing file is replaced, and the length if the hub lists it.
+#[napi(ts_return_type = "Promise<string[]>", catch_unwind)]
+pub fn ask_hub<'env>(
     env: &'env Env,
+    #[napi(ts_arg_type = "'place' | 'describe' | 'download'")] task: String,
     url: String,
-    remote: RemoteRequest,
-    control: &Control,
-) -> Result<Object<'env>> {
-    let stop = control.watch.stop.clone();
-    texts(env, control, move || Ok(vec![ztensor_remote::description(&url, &remote.options(), &stop)?]))
-}
-
-/// A file of the hub to download.
-#[napi(object)]
-pub struct DownloadRequest {
-    /// An `hf:` URL with a commit.
-    pub url: String,
-    /// The paths of the lock, of the bytes that arrived, and of the complete file. Empty to request the entity tag and the length only.
-    pub paths: Vec<String>,
-    /// The size that the hub lists.
-    pub length: Option<f64>,
-    pub sha256: Option<String>,
-    /// Whether an existing file of this size is replaced.
-    pub replaces: bool,
-    /// Bytes to request at once.
-    pub window: f64,
-}
-
-/// Downloads a file of the hub, unless it exists. Returns its length, and the entity tag if the hub was asked.
-#[napi(ts_return_type = "Promise<[length: string, tag?: string]>", catch_unwind)]
-pub fn download_file<'env>(
-    env: &'env Env,
-    request: DownloadRequest,
+    texts: Vec<String>,
+    numbers: Vec<f64>,
     remote: RemoteRequest,
     control: &Control,
 ) -> Result<Object<'env>> {
     let watch = control.watch.clone();
-    texts(env, control, move || {
-        let DownloadRequest { url, paths, length, sha256, replaces, window } = request;
-        let place = <[String; 3]>::try_from(paths).ok().map(|paths| {
-            let [lock, incomplete, file] = paths.map(PathBuf::from);
-            Place { lock, incomplete, file }
-        });
-        let length = length.and_then(unsigned);
-        let window = unsigned(window).and_then(|window| usize::try_from(window).ok()).unwrap_or(1).max(1);
-        let wanted = Wanted { length, sha256, replaces, window, place };
-        let (tag, length) = ztensor_remote::download(&url, &wanted, &remote.options(), &watch)?;
-        Ok(std::iter::once(length.to_string()).chain(tag).collect())
-    })
-}
-
-/// Runs a job of the hub. The jobs share one instance of `spawn`.
-fn texts<'env>(
-    env: &'env Env,
-    control: &Control,
-    job: impl FnOnce() -> CoreResult<Vec<String>> + Send + 'static,
-) -> Result<Object<'env>> {
-    let job: Box<dyn FnOnce() -> CoreResult<Vec<String>> + Send> = Box::new(job);
-    spawn(env, Lane::Remote, control, job, |_, texts: Vec<String>| Ok(texts))
+    let job = move || {
+        let options = remote.options();
+        match &*task {
+            "place" => ztensor_remote::place(&url, &options),
+            "describe" => Ok(vec![ztensor_remote::description(&url, &options, &watch.stop)?]),
+            _ => {
+                let place = <[String; 4]>::try_from(texts).ok().map(|[lock, incomplete, file, sha256]| {
+                    let [lock, incomplete, file] = [lock, incomplete, file].map(PathBuf::from);
+                    Place { lock, incomplete, file, sha256 }
+                });
+                let number = |at: usize| numbers.get(at).copied().and_then(unsigned);
+                let window = number(0).and_then(|window| usize::try_from(window).ok()).unwrap_or(1).max(1);
+                let wanted = Wanted { window, replaces: number(1) == Some(1), length: number(2), place };
+                ztensor_remote::download(&url, wanted, &options, &watch)
+            }
+        }
+    };
+    spawn(env, Lane::Remote, control, job, |_, texts| Ok(texts))
 }

@@ -37,9 +37,10 @@ pub fn place(url: &str, options: &Options) -> Result<Vec<String>> {
         let message = "the user has no folder for the cache of the hub: set the variable HF_HOME";
         Error::new(Code::Io, message)
     })?;
-    let folder = folder.into_os_string().into_string().map_err(|_| {
-        Error::new(Code::Io, "the path of the cache folder of the hub is not valid Unicode")
-    })?;
+    let folder = folder
+        .into_os_string()
+        .into_string()
+        .map_err(|_| Error::new(Code::Io, "the path of the cache folder of the hub is not valid Unicode"))?;
     let mut parts = vec![folder];
     if !url.is_empty() {
         let Address { kind, owner, name, revision, inner } = address_of(url)?;

@@ -2,14 +2,13 @@
 //! always a prefix of the content, so that a later download continues it.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Read, Seek, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use ztensor_core::checked;
-use ztensor_core::codecs::digest::{Algorithm, Hasher};
-use ztensor_core::error::{Code, Error, Result, short};
+use ztensor_core::codecs::digest::{Digest, Hasher};
+use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::work::{Stop, Watch};
 
 use crate::errors;
@@ -34,14 +33,14 @@ pub struct Place {
     pub incomplete: PathBuf,
     /// The complete file.
     pub file: PathBuf,
+    /// The SHA-256 of the file in hexadecimal digits; empty if the hub does not state it.
+    pub sha256: String,
 }
 
 /// A file to download.
 pub struct Wanted {
     /// The size that the hub lists.
     pub length: Option<u64>,
-    /// The SHA-256 in hexadecimal digits, if the hub states it.
-    pub sha256: Option<String>,
     /// Whether an existing file of this size is replaced.
     pub replaces: bool,
     /// Bytes to request at once. Twice as many are held in memory.
@@ -59,23 +58,20 @@ pub fn description(url: &str, options: &Options, stop: &Stop) -> Result<String> 
     Ok(hub_api::description(&Hub::new(options)?, &address, stop)?.1)
 }
 
-/// Downloads a file, unless it exists with the listed size. Returns the entity tag of the hub, if it was asked, and the length of the file.
+/// Downloads a file, unless it exists with the listed size. Returns the length of the file, and the entity tag if the hub was asked.
 ///
 /// Fails with `ZT_DIGEST_MISMATCH` if the bytes do not have the digest: then nothing of them remains.
-pub fn download(
-    url: &str,
-    wanted: &Wanted,
-    options: &Options,
-    watch: &Watch,
-) -> Result<(Option<String>, u64)> {
+pub fn download(url: &str, wanted: Wanted, options: &Options, watch: &Watch) -> Result<Vec<String>> {
     let address = address_of(url)?;
     let stop = &watch.stop;
-    let _lock = wanted.place.as_ref().map(|place| lock(&place.lock, stop)).transpose()?;
-    if let Some(place) = wanted.place.as_ref().filter(|_| !wanted.replaces)
-        && let Some(file) = fs::metadata(&place.file).ok().filter(fs::Metadata::is_file)
-        && wanted.length.is_none_or(|length| length == file.len())
+    let Wanted { length, replaces, window, place } = wanted;
+    let _lock = place.as_ref().map(|place| lock(&place.lock, stop)).transpose()?;
+    if let Some(place) = place.as_ref().filter(|_| !replaces)
+        && let Ok(file) = fs::metadata(&place.file)
+        && file.is_file()
+        && length.is_none_or(|length| length == file.len())
     {
-        return Ok((None, file.len()));
+        return Ok(vec![file.len().to_string()]);
     }
     if is_offline(options) {
         return Err(not_cached(&address));
@@ -83,95 +79,91 @@ pub fn download(
     let hub = Hub::new(options)?;
     let target = hub.file(&address)?;
     let (file, head, _) = opening::request(&hub.client, &target, stop)?;
-    let tag = file.hub_tag.as_ref().map(|tag| String::from_utf8_lossy(tag.as_bytes()).into_owned());
-    if let Some(listed) = wanted.length.filter(|&listed| listed != file.length) {
+    if let Some(listed) = length.filter(|&listed| listed != file.length) {
         let message = format!("the server sends {} bytes, but the hub lists {listed}", file.length);
         return Err(errors::about(&target.path, message));
     }
-    if let Some(place) = &wanted.place {
-        fill(&file, &head, place, wanted, watch)?;
+    if let Some(place) = &place {
+        fill(&file, head, place, window, watch)?;
     }
-    Ok((tag, file.length))
+    let tag = file.hub_tag.as_ref().and_then(|tag| tag.to_str().ok()).unwrap_or_default();
+    Ok(vec![file.length.to_string(), tag.to_owned()])
 }
 
 /// Appends the missing bytes to the incomplete file, checks it and gives it its name.
-fn fill(file: &Opened, head: &[u8], place: &Place, wanted: &Wanted, watch: &Watch) -> Result<()> {
-    let failed = |error: &std::io::Error| failed(&place.incomplete, error);
-    let mut options = OpenOptions::new();
-    let options = options.read(true).write(true).create(true).truncate(false);
-    let mut output = options.open(&place.incomplete).map_err(|error| failed(&error))?;
-    let mut hasher = wanted.sha256.as_ref().map(|_| Algorithm::Sha256.hasher());
-    let from = output.metadata().map_err(|error| failed(&error))?.len();
-    let from = if from > file.length { 0 } else { from };
-    output.set_len(from).map_err(|error| failed(&error))?;
+fn fill(file: &Opened, head: Vec<u8>, place: &Place, window: usize, watch: &Watch) -> Result<()> {
+    let failed = |error| failed(&place.incomplete, &error);
+    let digest = match &*place.sha256 {
+        "" => None,
+        sha256 => Some(Digest::parse(&format!("sha256:{sha256}"))?),
+    };
+    let mut hasher = digest.as_ref().and_then(Digest::hasher);
     watch.expect(file.length, 0);
-    match &mut hasher {
-        Some(hasher) => hash(&output, from, hasher, watch).map_err(|error| error.file(&place.incomplete))?,
-        None => watch.did_bytes(from),
-    }
-    output.seek(std::io::SeekFrom::Start(from)).map_err(|error| failed(&error))?;
+    let (mut output, from) = resume(&place.incomplete, file.length, &mut hasher, watch).map_err(failed)?;
+    let mut ready = head;
+    ready.drain(..usize::try_from(from).unwrap_or(usize::MAX).min(ready.len()));
     let (mut at, mut coming) = (from, Vec::new());
-    let mut ready = usize::try_from(from).ok().and_then(|from| head.get(from..)).unwrap_or_default().to_vec();
     while at < file.length {
+        watch.stop.check()?;
         let next = at + ready.len() as u64;
-        let count = usize::try_from(file.length - next).unwrap_or(usize::MAX).min(wanted.window);
         coming.clear();
-        coming.try_reserve_exact(count).map_err(|_| Error::new(Code::Limit, "not enough memory for a download"))?;
-        coming.resize(count, 0);
+        coming.resize(usize::try_from(file.length - next).unwrap_or(usize::MAX).min(window), 0);
         // The next bytes arrive while these are hashed and written.
         let (came, wrote) = thread::scope(|scope| {
-            let coming = &mut coming;
-            let fetch = scope.spawn(move || {
-                if coming.is_empty() { Ok(()) } else { file.fill(next, coming, &watch.stop) }
-            });
-            let wrote = output.write_all(&ready);
-            if let Some(hasher) = &mut hasher {
-                hasher.update(&ready);
-            }
-            (fetch.join(), wrote)
+            let (coming, stop) = (&mut *coming, &watch.stop);
+            let fetch = (!coming.is_empty()).then(|| scope.spawn(move || file.fill(next, coming, stop)));
+            let wrote = put(&mut output, &ready, &mut hasher, watch);
+            (fetch.map(|fetch| fetch.join()), wrote)
         });
-        wrote.map_err(|error| failed(&error))?;
-        watch.did_bytes(ready.len() as u64);
+        wrote.map_err(failed)?;
         at = next;
-        came.map_err(|_| Error::new(Code::Internal, "a download panicked"))??;
+        came.transpose().map_err(|_| Error::new(Code::Internal, "a download panicked"))?.transpose()?;
         std::mem::swap(&mut ready, &mut coming);
     }
-    if let (Some(hasher), Some(sha256)) = (hasher, &wanted.sha256) {
-        check(hasher, sha256, &file.target.path).inspect_err(|_| _ = fs::remove_file(&place.incomplete))?;
+    if let (Some(hasher), Some(digest)) = (hasher, digest) {
+        // The next download must not continue these bytes.
+        digest.check(hasher).map_err(|error| {
+            let _ = fs::remove_file(&place.incomplete);
+            error.in_file(&file.target.path, Path::new(&file.target.path))
+        })?;
     }
-    fs::rename(&place.incomplete, &place.file).map_err(|error| failed(&error))
+    fs::rename(&place.incomplete, &place.file).map_err(failed)
 }
 
-/// Hashes the bytes that an earlier download left.
-fn hash(mut file: &File, length: u64, hasher: &mut Hasher, watch: &Watch) -> Result<()> {
-    let mut piece = vec![0; PIECE];
-    let mut left = length;
-    while left > 0 {
-        watch.stop.check()?;
+/// Opens the bytes that an earlier download left, and hashes them. Returns how many there are.
+fn resume(path: &Path, length: u64, hasher: &mut Option<Hasher>, watch: &Watch) -> io::Result<(File, u64)> {
+    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    let mut left = file.metadata()?.len();
+    if left > length {
+        left = 0;
+        file.set_len(0)?;
+    }
+    let (from, mut piece) = (left, vec![0; PIECE]);
+    while left > 0 && !watch.stop.is_set() {
         let count = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
         let part = piece.get_mut(..count).unwrap_or_default();
-        file.read_exact(part).map_err(|error| Error::io("read", &error))?;
-        hasher.update(part);
-        watch.did_bytes(count as u64);
-        left = checked::exact(left - count as u64, "the length of the file")?;
+        file.read_exact(part)?;
+        note(part, hasher, watch);
+        left = left.saturating_sub(count as u64);
     }
+    Ok((file, from))
+}
+
+/// Appends bytes.
+fn put(file: &mut File, bytes: &[u8], hasher: &mut Option<Hasher>, watch: &Watch) -> io::Result<()> {
+    file.write_all(bytes)?;
+    note(bytes, hasher, watch);
     Ok(())
 }
 
-fn check(hasher: Hasher, sha256: &str, path: &str) -> Result<()> {
-    let digest = Algorithm::Sha256.digest(hasher);
-    if digest.text().rsplit(':').next().is_some_and(|hex| hex.eq_ignore_ascii_case(sha256)) {
-        return Ok(());
+fn note(bytes: &[u8], hasher: &mut Option<Hasher>, watch: &Watch) {
+    if let Some(hasher) = hasher {
+        hasher.update(bytes);
     }
-    let message = format!(
-        "the bytes that arrived have {}, but the hub states sha256:{}: download the file again",
-        digest.text(),
-        short(sha256, 80)
-    );
-    Err(Error::new(Code::DigestMismatch, message).in_file(path, Path::new(path)))
+    watch.did_bytes(bytes.len() as u64);
 }
 
-fn failed(path: &Path, error: &std::io::Error) -> Error {
+fn failed(path: &Path, error: &io::Error) -> Error {
     Error::io("write", error).in_file(&path.to_string_lossy(), path)
 }
 
