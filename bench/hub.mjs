@@ -1,6 +1,7 @@
 // `node bench/hub.mjs`: downloads a model from a hub on this machine to an empty cache, by this package and by `snapshotDownload` of
 // @huggingface/hub. Each runs in a process of its own. Prints medians of the rate, and the worst peak of memory beyond the start.
 //   --size MIB   the size of the large file (default: 1024)
+//   --rate MIB   what the server sends on one connection in a second, as storage of the hub does (default: as much as it can)
 //   --rounds N   (default: 5)
 //   --disk PATH  where the cache goes (default: the temporary folder)
 import { spawn, spawnSync } from 'node:child_process'
@@ -30,12 +31,41 @@ const CLIENTS = {
 /** The peak memory of this process in bytes. */
 const peak = () => 1024 * Number(/VmHWM:\s+(\d+)/.exec(readFileSync('/proc/self/status', 'utf8'))[1])
 
+/** Sends the range that a request asks for, `rate` bytes a second. */
+function paced(request, response, bytes, rate) {
+  const [, first = '0', last = ''] = /(\d+)-(\d*)/.exec(request.headers.range ?? '') ?? []
+  const [start, end] = [Number(first), last === '' ? bytes.length : Number(last) + 1]
+  const range =
+    request.headers.range === undefined ? {} : { 'content-range': `bytes ${start}-${end - 1}/${bytes.length}` }
+  response.writeHead(request.headers.range === undefined ? 200 : 206, {
+    'content-length': end - start,
+    etag: '"1"',
+    ...range,
+  })
+  const began = performance.now()
+  let at = start
+  const more = () => {
+    const due = Math.min(end, start + Math.ceil(((performance.now() - began + 10) / 1e3) * rate))
+    if (due > at) response.write(bytes.subarray(at, due))
+    at = due
+    if (at === end) response.end()
+    else setTimeout(more, 10)
+  }
+  more()
+}
+
 /** Serves a model until standard input ends. */
 async function serve() {
   const { startHub } = await import('../__test__/remote/hub.mjs')
-  const small = Array.from({ length: 20 }, (_, at) => [`small-${at}.json`, randomBytes(20_000)])
+  const small = Array.from({ length: 20 }, (_, at) => [`small-${at}.json`, randomBytes(2000)])
   const files = { 'model.safetensors': randomBytes(Number(option('--size', 1024)) * MIB), ...Object.fromEntries(small) }
-  const hub = await startHub({ 'o/r': { main: files } })
+  const rate = Number(option('--rate', 0)) * MIB
+  const onRequest = (request, response, path) => {
+    if (rate === 0 || !path.startsWith('/storage/')) return false
+    paced(request, response, files['model.safetensors'], rate)
+    return true
+  }
+  const hub = await startHub({ 'o/r': { main: files } }, { onRequest })
   console.log(hub.url)
   process.stdin.resume()
   await once(process.stdin, 'end')
@@ -53,7 +83,8 @@ async function measure(name, url, cache) {
 
 async function main() {
   const [size, rounds] = [Number(option('--size', 1024)), Number(option('--rounds', 5))]
-  const server = spawn(process.execPath, [self, 'serve', '--size', String(size)], { stdio: ['pipe', 'pipe', 'inherit'] })
+  const given = ['--size', String(size), '--rate', option('--rate', '0')]
+  const server = spawn(process.execPath, [self, 'serve', ...given], { stdio: ['pipe', 'pipe', 'inherit'] })
   const [url] = await once(createInterface(server.stdout), 'line')
   const results = Object.fromEntries(Object.keys(CLIENTS).map((name) => [name, []]))
   for (let round = 0; round < rounds; round++) {

@@ -14,10 +14,10 @@ const { mkdir, rm, statfs, writeFile } = promises
 
 /** Maximum number of files that are downloaded at once. */
 const FILES = 4
-/** Maximum bytes in memory: each file has two windows. */
+/** Maximum bytes in memory of large files, each of which has two windows. Smaller files take no more than a window of a request. */
 const MEMORY = 64 * 2 ** 20
-/** Bytes of a request, unless the caller sets them: small enough that a single file has several at once. */
-const PIECE = 4 * 2 ** 20
+/** Bytes of a request, unless the caller sets them: small enough that a single file has 16 at once, the default of `concurrency`. */
+const PIECE = 2 * 2 ** 20
 /** Entity tags become names of files. */
 const TAG = /^[A-Za-z0-9][A-Za-z0-9._+=-]{0,199}$/
 const SHA256 = /^[0-9a-f]{64}$/
@@ -186,8 +186,10 @@ export async function fetchFiles(to: Destination, files: readonly HubFile[], job
     if (missing.length > 0) await mkdir(root, { recursive: true })
     if (missing.length > 0 && to.folder === undefined) await tagCache(to.place.root)
     await checkSpace(root, missing.reduce((sum, at) => sum + sizeOf(at), 0)) // biome-ignore format: one check
-    await inParallel(missing, job, async (at, atOnce, signal) => {
-      const window = Math.floor(MEMORY / 2 / atOnce)
+    const isLarge = (at: number): boolean => (files[at]?.byteLength ?? PIECE + 1) > PIECE
+    const large = Math.min(FILES, missing.filter(isLarge).length)
+    await inParallel(missing, job, async (at, signal) => {
+      const window = isLarge(at) ? Math.floor(MEMORY / 2 / large) : PIECE
       const onBytes = (bytes: number) => {
         arrived.set(at, bytes)
         report()
@@ -206,9 +208,8 @@ export async function fetchFiles(to: Destination, files: readonly HubFile[], job
 async function inParallel(
   items: readonly number[],
   { signal }: FetchJob,
-  work: (item: number, atOnce: number, signal: AbortSignal) => Promise<void>,
+  work: (item: number, signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
-  const atOnce = Math.min(FILES, items.length)
   const stopped = new AbortController()
   const all = signal === undefined ? stopped.signal : AbortSignal.any([signal, stopped.signal])
   const queue = items.values()
@@ -217,14 +218,14 @@ async function inParallel(
     for (const item of queue) {
       if (all.aborted) return
       try {
-        await work(item, atOnce, all)
+        await work(item, all)
       } catch (error) {
         errors.push(error)
         stopped.abort()
       }
     }
   }
-  await Promise.all(Array.from({ length: atOnce }, worker))
+  await Promise.all(Array.from({ length: FILES }, worker))
   signal?.throwIfAborted()
   if (errors.length > 0) throw errors[0]
 }
