@@ -1,5 +1,5 @@
 // `node bench/hub.mjs`: downloads a model from a hub on this machine to an empty cache, by this package and by `snapshotDownload` of
-// @huggingface/hub. Each runs in a process of its own. Prints medians of the rate, and the worst peak of memory beyond the start.
+// @huggingface/hub. Each runs in its own process. Prints medians of the rate, and the worst peak of memory beyond the start.
 //   --size MIB   the size of the large file (default: 1024)
 //   --rate MIB   what the server sends on one connection in a second, as storage of the hub does (default: as much as it can)
 //   --rounds N   (default: 5)

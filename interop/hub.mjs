@@ -161,7 +161,7 @@ function halving() {
 const repo = { repo_id: 'o/r' }
 const local = { ...repo, local_files_only: true }
 
-/** What both sides must find, by name. Each gets a setup of its own. */
+/** What both sides must find, by name. Each gets its own setup. */
 const SCENARIOS = {
   'Python finds what we downloaded, without the hub': async ({ python, run }) => {
     const { path } = await run(() => download('hf://o/r'))
@@ -226,7 +226,7 @@ const SCENARIOS = {
     const { path } = await run(() => download(`hf://o/r@${commit}`))
     equal(await python.call('snapshot', { ...local, revision: commit }), path, 'the snapshot')
   },
-  'a tag with a reference of its own': async ({ python, run, hub }) => {
+  'a tag, which has its own reference': async ({ python, run, hub }) => {
     hub.commit('o/r', 'v1.0', { 'config.json': '{}' })
     const { path } = await run(() => download('hf://o/r@v1.0'))
     equal(await python.call('snapshot', { ...local, revision: 'v1.0' }), path, 'the snapshot')
@@ -237,7 +237,7 @@ const SCENARIOS = {
     const given = { ...repo, filename: 'none.json', cache_dir: cache }
     equal(await python.call('missing', given), true, 'Python knows it')
   },
-  'a folder of its own, by us and then by Python': async ({ python, run, home, fetched }) => {
+  'a separate folder, by us and then by Python': async ({ python, run, home, fetched }) => {
     const to = join(home, 'to')
     await run(() => download('hf://o/r', { to }))
     fetched()
@@ -245,7 +245,7 @@ const SCENARIOS = {
     equal(fetched(), [], 'fetched')
     checkFiles(to)
   },
-  'a folder of its own, by Python and then by us': async ({ python, run, home, fetched }) => {
+  'a separate folder, by Python and then by us': async ({ python, run, home, fetched }) => {
     const to = join(home, 'to')
     await python.call('snapshot', { ...repo, local_dir: to })
     fetched()

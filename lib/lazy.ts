@@ -93,7 +93,7 @@ export async function convert(
 
 /**
  * Downloads files of the Hugging Face hub to its own cache, where Python and other clients of the hub find them, and this package opens
- * them by the same URL. Files that are there are not fetched again. Several files and several parts of each are fetched at once. A
+ * them by the same URL. Files that the cache has are not fetched again. Several files and several parts of each are fetched at once. A
  * download that was aborted or killed is continued. The bytes are checked against the digests that the hub lists: SHA-256 of large
  * files, SHA-1 of others.
  *

@@ -3,7 +3,18 @@ import { readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import test from 'ava'
-import { compare, create, diff, download, list, listCache, loadFile, removeCached, saveFile, verifyCache } from 'ztensor'
+import {
+  compare,
+  create,
+  diff,
+  download,
+  list,
+  listCache,
+  loadFile,
+  removeCached,
+  saveFile,
+  verifyCache,
+} from 'ztensor'
 import { finishJob, planJob, runTask } from 'ztensor/jobs'
 import { report, serveReport } from 'ztensor/report'
 import { sparse10, square10, zt10 } from '../corpus/zt.mjs'
@@ -21,7 +32,7 @@ const withWriter = (call) => async (value) => {
     await writer.abort()
   }
 }
-/** A repository that is not there: the hub is not accessed. */
+/** A missing repository: the hub is not accessed. */
 const HUB = 'hf://o/r'
 Object.assign(process.env, { HF_HUB_OFFLINE: '1', HF_HUB_CACHE: scratchPath('cache') })
 const ADD = ['options', 'attributes', 'attribute']

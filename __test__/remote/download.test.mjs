@@ -334,7 +334,7 @@ test.serial('bytes that change or differ from the list are never stored', async 
     'another SHA-1': [field('config.json', () => ({ blobId: '0'.repeat(40) })), 'ZT_DIGEST_MISMATCH'],
     'another size': [field('config.json', () => ({ size: 7 })), 'ZT_IO'],
     'a size of a large file': [field('model.bin', ({ lfs }) => ({ lfs: { ...lfs, size: 7 } })), 'ZT_IO'],
-    'no size at all': [field('config.json', () => ({ size: -1 })), undefined],
+    'no size': [field('config.json', () => ({ size: -1 })), undefined],
   } // biome-ignore format: a table
   await run(async () => {
     for (const [name, [changed, code]] of Object.entries(cases)) {
@@ -436,7 +436,7 @@ test.serial('several downloads at once fetch each file once', async (t) => {
   })
 })
 
-test.serial('a folder of its own: files by their names, and replaced when they change', async (t) => {
+test.serial('a separate folder: files by their names, and replaced when they change', async (t) => {
   const { hub, home, cache, run, fetched } = await hubWith(t)
   const to = join(home, 'to')
   await run(async () => {

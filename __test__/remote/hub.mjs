@@ -1,4 +1,4 @@
-// A local hub: repositories at commits, with the API and the headers of huggingface.co, as a server of its own that any client may ask.
+// A local hub: repositories at commits, with the API and the headers of huggingface.co. Any client may ask it.
 import { createHash } from 'node:crypto'
 import { createServer } from 'node:http'
 import { part } from './web.mjs'

@@ -24,7 +24,7 @@ export async function openUrls(
   return TensorFile.make(native, path === null || path === undefined ? origin : { ...origin, path })
 }
 
-/** Opens files of the hub in the cache of its clients. Those that are not there are downloaded first, whole. */
+/** Opens files of the hub in the cache of its clients. Missing ones are downloaded first, whole. */
 async function openDownloaded(
   urls: readonly string[],
   request: OpenRequest,

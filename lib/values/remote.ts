@@ -35,7 +35,7 @@ export interface StoreOptions {
 
 /** The progress of a download. */
 export interface DownloadProgress {
-  /** Bytes that are there, including those of earlier downloads. */
+  /** Bytes that arrived, including those of earlier downloads. */
   readonly bytes: number
   /** Bytes of all files. */
   readonly totalBytes: number
