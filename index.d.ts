@@ -1281,6 +1281,19 @@ export interface StoreOptions {
 	account?: string | undefined;
 	accountKey?: string | undefined;
 }
+interface DownloadProgress {
+	/** Bytes that arrived, including those of earlier downloads. */
+	readonly bytes: number;
+	/** Bytes of all files. */
+	readonly totalBytes: number;
+	/** Number of complete files. */
+	readonly files: number;
+	readonly totalFiles: number;
+	/** Bytes per second since the call began; undefined before the first bytes. */
+	readonly bytesPerSecond: number | undefined;
+	/** Estimate of the remaining milliseconds at this rate; 0 at the end, and undefined at the beginning. */
+	readonly remainingMs: number | undefined;
+}
 /** How to access remote files. */
 export interface RemoteOptions {
 	/** Headers of each request to the server of the URL, such as `authorization`. They are not sent to other servers. */
@@ -1307,9 +1320,12 @@ export interface RemoteOptions {
 	 * own it, and no other user may have write access: otherwise `prefetch()` fails with `ZT_IO`, and `load()` does not use the cache.
 	 *
 	 * Files of the Hugging Face hub that its own clients have downloaded (`HF_HUB_CACHE`, `~/.cache/huggingface/hub`) are opened there, as
-	 * local files. `false` disables this cache, too.
+	 * local files. `false` disables this cache, too. `'hub'` also downloads to it: the first `open` of an `hf:` URL fetches the files of the
+	 * model in full, and Python and other clients of the hub find them there. A folder with the name `hub` is `'./hub'`.
 	 */
-	cache?: string | URL | false | undefined;
+	cache?: "hub" | (string & {}) | URL | false | undefined;
+	/** With `cache: 'hub'`: called about every 100 ms while files are downloaded, and once at the end of a download. */
+	onDownload?: ((progress: DownloadProgress) => void) | undefined;
 	/** Do not access the Hugging Face hub: open only what its own clients have downloaded. The variable `HF_HUB_OFFLINE=1` does the same. */
 	offline?: boolean | undefined;
 	/** Maximum size of the cache in bytes: 64 GiB by default. The least recently used copies are evicted. */

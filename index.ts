@@ -38,20 +38,6 @@ export { create, TensorWriter } from './lib/write/writer.js'
 // Convert, compare and edit: their code is loaded at the first call.
 export { compare, convert, diff, editMetadata } from './lib/lazy.js'
 
-// Files of the Hugging Face hub: download, list, and the cache of the hub.
-export type {
-  CachedRepository,
-  CachedRevision,
-  CacheFailure,
-  CacheOptions,
-  RemoveCachedResult,
-  VerifyCacheOptions,
-  VerifyCacheResult,
-} from './lib/hub/cache.js'
-export type { DownloadedFile, DownloadOptions, DownloadResult } from './lib/hub/download.js'
-export { download, list, listCache, removeCached, verifyCache } from './lib/lazy.js'
-export type { ListedModel, ListOptions } from './lib/read/list.js'
-
 // Results of comparisons.
 export type { CompareOptions, Comparison } from './lib/compare/compare.js'
 export type { DiffOptions, FileDiff, TensorChange } from './lib/compare/diff.js'
@@ -63,7 +49,7 @@ export type { ArrayOf, DType, OwnArrayOf, TypedArray } from './lib/values/dtype.
 export type { Filter } from './lib/values/filter.js'
 export type { BlockType, Format, Mixture } from './lib/values/format-table.js'
 export type { ModelSummary } from './lib/values/model.js'
-export type { DownloadProgress, RemoteOptions, StoreOptions } from './lib/values/remote.js'
+export type { RemoteOptions, StoreOptions } from './lib/values/remote.js'
 export type { Renaming } from './lib/values/rename.js'
 export type { Warning } from './lib/values/warning.js'
 

@@ -19,7 +19,7 @@ const self = fileURLToPath(import.meta.url)
 const MIB = 2 ** 20
 
 const CLIENTS = {
-  'ztensor download()': async () => (await import('ztensor')).download('hf://o/r'),
+  'ztensor download()': async () => (await import('ztensor/hub')).download('hf://o/r'),
   '@huggingface/hub snapshotDownload()': async (url, cacheDir) => {
     const { npmPeer } = await import('./peers.mjs')
     const { snapshotDownload } = await npmPeer('@huggingface/hub')
@@ -74,7 +74,7 @@ async function serve() {
 
 /** One download in this process. Prints its seconds and bytes of memory. */
 async function measure(name, url, cache) {
-  await import(name.startsWith('ztensor') ? 'ztensor' : './peers.mjs')
+  await import(name.startsWith('ztensor') ? 'ztensor/hub' : './peers.mjs')
   const idle = process.memoryUsage.rss()
   const began = performance.now()
   await CLIENTS[name](url, cache)

@@ -1,5 +1,5 @@
 // `ztensor cache`: what the cache of the hub has.
-import { type CachedRepository, listCache, removeCached, type VerifyCacheResult, verifyCache } from '../index.js'
+import { type CachedRepository, listCache, removeCached, type VerifyCacheResult, verifyCache } from '../hub.js'
 import { painter } from './color.js'
 import { exitCodes, UsageError } from './failure.js'
 import { jsonLine, jsonLines } from './json.js'

@@ -1,5 +1,5 @@
 // `ztensor download`: files of the hub, in its cache or in a folder.
-import { type DownloadOptions, download as downloadFiles } from '../index.js'
+import { type DownloadOptions, download as downloadFiles } from '../hub.js'
 import { exitCodes } from './failure.js'
 import { jsonLine } from './json.js'
 import { followProgress, type ProgressOptions } from './progress.js'

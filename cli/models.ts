@@ -1,5 +1,5 @@
 // `ztensor ls` of a folder or a repository of the hub with several models: one row a model.
-import { type ListedModel, list } from '../index.js'
+import { type ListedModel, list } from '../hub.js'
 import { painter } from './color.js'
 import { errorCode, errorMessage } from './failure.js'
 import type { SourceOptions } from './format.js'

@@ -1,5 +1,6 @@
 // A progress bar on standard error, if it is a terminal.
-import type { DownloadProgress, Progress } from '../index.js'
+import type { DownloadProgress } from '../hub.js'
+import type { Progress } from '../index.js'
 
 import { showBytes } from './quantity.js'
 import { printable, shorten } from './text.js'

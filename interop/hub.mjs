@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { pathToFileURL } from 'node:url'
-import { download, listCache, open, removeCached, verifyCache } from 'ztensor'
+import { open } from 'ztensor'
+import { download, listCache, removeCached, verifyCache } from 'ztensor/hub'
 import { startHub } from '../__test__/remote/hub.mjs'
 import { withVariables } from '../__test__/remote/variables.mjs'
 import { environment } from './peers.mjs'
@@ -323,7 +324,7 @@ const SCENARIOS = {
     checkFiles(join((await run(() => download('hf://o/r/model.bin'))).path, '..'), { 'model.bin': LARGE })
   },
   'an older Python continues a download of ours that was killed': async ({ older, variables, repository, release }) => {
-    const code = `import { download } from ${JSON.stringify(pathToFileURL('dist/index.mjs').href)}\nawait download('hf://o/r')`
+    const code = `import { download } from ${JSON.stringify(pathToFileURL('dist/hub.mjs').href)}\nawait download('hf://o/r')`
     const env = { ...process.env, ...variables }
     const child = spawn(process.execPath, ['--input-type=module', '-e', code], { env, stdio: 'ignore' })
     const path = await incompleteOf(repository)

@@ -20,7 +20,7 @@ export const shared = {
 }
 
 /**
- * Programs load index.js, jobs.js or report.js. The first call that needs deferred.js loads it. index.js and deferred.js use shared.js. esbuild splits only ES
+ * Programs load index.js, hub.js, jobs.js or report.js. The first call that needs deferred.js loads it. index.js and deferred.js use shared.js. esbuild splits only ES
  * modules, so the split comes first, and `require` has another name until it is done.
  */
 async function bundlePackage(dist) {

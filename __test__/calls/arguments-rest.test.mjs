@@ -3,18 +3,8 @@ import { readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import test from 'ava'
-import {
-  compare,
-  create,
-  diff,
-  download,
-  list,
-  listCache,
-  loadFile,
-  removeCached,
-  saveFile,
-  verifyCache,
-} from 'ztensor'
+import { compare, create, diff, loadFile, saveFile } from 'ztensor'
+import { download, list, listCache, removeCached, verifyCache } from 'ztensor/hub'
 import { finishJob, planJob, runTask } from 'ztensor/jobs'
 import { report, serveReport } from 'ztensor/report'
 import { sparse10, square10, zt10 } from '../corpus/zt.mjs'

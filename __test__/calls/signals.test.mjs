@@ -10,18 +10,14 @@ import {
   convert,
   create,
   diff,
-  download,
   editMetadata,
-  list,
-  listCache,
   loadFile,
   open,
   openSync,
-  removeCached,
   saveFile,
   verify,
-  verifyCache,
 } from 'ztensor'
+import { download, list, listCache, removeCached, verifyCache } from 'ztensor/hub'
 import { finishJob, planJob, runTask } from 'ztensor/jobs'
 import { report, serveReport } from 'ztensor/report'
 import { rejectionOf } from '../helpers/errors.mjs'

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import test from 'ava'
-import { list } from 'ztensor'
+import { list } from 'ztensor/hub'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
 

@@ -17,7 +17,8 @@ import {
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import test from 'ava'
-import { convert, download, open, saveFile, verifyCache } from 'ztensor'
+import { convert, open, saveFile } from 'ztensor'
+import { download, verifyCache } from 'ztensor/hub'
 import { rejectionOf } from '../helpers/errors.mjs'
 import { scratchFolder } from '../helpers/sample-files.mjs'
 import { scratchPath } from '../helpers/scratch.mjs'
@@ -238,7 +239,7 @@ test.serial('a download that was killed or aborted continues after the bytes tha
   let hold = holding(10)
   const given = { onRequest: (...request) => hold?.onRequest(...request) === true }
   const { repository, variables, run, fetched } = await hubWith(t, { 'model.bin': BIG }, given)
-  const code = `import { download } from ${JSON.stringify(pathToFileURL('dist/index.mjs').href)}\nawait download('hf://o/r')`
+  const code = `import { download } from ${JSON.stringify(pathToFileURL('dist/hub.mjs').href)}\nawait download('hf://o/r')`
   const child = spawn(process.execPath, ['--input-type=module', '-e', code], { env: { ...process.env, ...variables } })
   await hold.held
   const path = await incompleteOf(repository)
@@ -467,7 +468,7 @@ test.serial("a cache that this user cannot write to: another user's, or read-onl
   const { home, cache, variables, run } = await hubWith(t)
   await run(() => download('hf://o/r', { filter: '*.json' }))
   const code = `
-    import { download, open } from ${JSON.stringify(pathToFileURL('dist/index.mjs').href)}
+    import { download } from ${JSON.stringify(pathToFileURL('dist/hub.mjs').href)}
     const told = []
     for (const filter of ['*.json', '*.txt'])
       told.push(await download('hf://o/r', { filter }).then(({ files }) => files[0].isNew, ({ code, message }) => code + message))
