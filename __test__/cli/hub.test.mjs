@@ -14,8 +14,8 @@ async function models() {
   await saveFile(join(folder, 'base.safetensors'), { a: new Float32Array(3000), b: new Float32Array(100) })
   await saveFile(join(folder, 'other.safetensors'), { c: new Float32Array(10) })
   for (const name of ['small.Q4_K_M.gguf', 'small-q8_0.gguf']) {
-    const attributes = { 'general.architecture': 'llama', 'general.file_type': 15 }
-    const writer = await create(join(folder, name), { attributes })
+    const metadata = { 'general.architecture': 'llama', 'general.file_type': 15 }
+    const writer = await create(join(folder, name), { metadata })
     await writer.add('w', new Float32Array(64).fill(name.length))
     await writer.finish()
   }
