@@ -113,7 +113,7 @@ fn fill(file: &Opened, head: Vec<u8>, place: &Place, window: usize, watch: &Watc
             let (coming, stop) = (&mut *coming, &watch.stop);
             let fetch = (!coming.is_empty()).then(|| scope.spawn(move || file.fill(next, coming, stop)));
             let wrote = put(&mut output, &ready, &mut hasher, watch);
-            (fetch.map(|fetch| fetch.join()), wrote)
+            (fetch.map(thread::ScopedJoinHandle::join), wrote)
         });
         wrote.map_err(failed)?;
         at = next;
