@@ -12,6 +12,7 @@ mod inject;
 pub mod kernels;
 pub mod layouts;
 pub mod limits;
+#[cfg(any(unix, windows))]
 mod loaded;
 pub mod model;
 pub mod open;

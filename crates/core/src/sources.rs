@@ -7,14 +7,20 @@ pub mod companions;
 #[cfg(target_os = "linux")]
 mod direct;
 pub mod elsewhere;
+#[cfg(any(unix, windows))]
 pub mod fault;
 pub mod file;
 pub mod files;
 pub mod filesystem;
 pub mod handle;
+#[cfg(any(unix, windows))]
 mod headroom;
 pub mod identity;
 pub mod io;
+#[cfg(any(unix, windows))]
+pub mod mapping;
+#[cfg(not(any(unix, windows)))]
+#[path = "sources/unmapped.rs"]
 pub mod mapping;
 pub mod memory;
 pub mod owned;
@@ -24,11 +30,14 @@ mod placeholder;
 #[cfg(target_os = "linux")]
 mod pool;
 pub mod read_ahead;
+#[cfg(any(unix, windows))]
 mod reclaim;
+#[cfg(any(unix, windows))]
 mod retired;
 pub mod scratch;
 pub mod siblings;
 pub mod staged;
+#[cfg(any(unix, windows))]
 mod view;
 #[cfg(target_os = "linux")]
 mod window;

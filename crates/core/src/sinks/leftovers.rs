@@ -105,6 +105,11 @@ fn claim(path: &Path) -> Option<File> {
     std::fs::OpenOptions::new().write(true).share_mode(0).open(path).ok()
 }
 
+#[cfg(not(any(unix, windows)))]
+fn claim(_path: &Path) -> Option<File> {
+    None
+}
+
 /// Locks a file while it is open. If the file system has no locks, no file counts as a leftover.
 #[cfg(unix)]
 pub fn lock(file: &File) {

@@ -7,13 +7,13 @@ use std::io::{Seek, SeekFrom};
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::handle::{self, FileRef, Handle, OpenFile, is_a_directory, open_file, open_to_read, opened};
+use super::handle::{self, FileRef, Handle, OpenFile, is_a_directory, open_file, open_to_read};
 use super::identity::Identity;
 use super::io::Io;
 use super::mapping::Mapping;
 #[cfg(target_os = "linux")]
 use super::window;
-use super::{Costs, ReadAt, fault};
+use super::{Costs, ReadAt};
 #[cfg(target_os = "linux")]
 use super::{MappedWindows, hash_read};
 #[cfg(target_os = "linux")]
@@ -85,7 +85,7 @@ impl FileSource {
     /// Opens a file at an absolute path without links. Fails with `ZT_IO` if any part of it is, or has become, a link.
     pub fn open_without_links(path: &Path) -> Result<Self> {
         #[cfg(unix)]
-        return Self::of(opened(|| unlinked::open(path)).map_err(|error| Error::io("open", &error))?);
+        return Self::of(handle::opened(|| unlinked::open(path)).map_err(|error| Error::io("open", &error))?);
         // On Windows, creating links requires a privilege. The opened file is compared with the one at the path.
         #[cfg(not(unix))]
         {
@@ -172,8 +172,7 @@ impl FileSource {
                 return Err(lost());
             }
             Map::Mapped(mapping) => {
-                // A signal listener may have replaced the handler in the meantime.
-                fault::arm();
+                mapping.arm();
                 return Ok(Some(Arc::clone(mapping)));
             }
             Map::Refused => return Ok(None),
@@ -361,6 +360,12 @@ pub fn read_at(file: &File, mut offset: u64, mut buffer: &mut [u8]) -> Result<()
         }
     }
     Ok(())
+}
+
+/// Fails: the system opens no files.
+#[cfg(not(any(unix, windows)))]
+pub fn read_at(_file: &File, offset: u64, _buffer: &mut [u8]) -> Result<()> {
+    Err(failed_read(&std::io::ErrorKind::Unsupported.into(), offset))
 }
 
 fn failed_read(error: &std::io::Error, offset: u64) -> Error {

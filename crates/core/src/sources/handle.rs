@@ -239,7 +239,7 @@ fn is_limit(error: &std::io::Error) -> bool {
     #[cfg(unix)]
     let limits = [libc::EMFILE, libc::ENFILE];
     // ERROR_TOO_MANY_OPEN_FILES.
-    #[cfg(windows)]
+    #[cfg(not(unix))]
     let limits = [4];
     error.raw_os_error().is_some_and(|number| limits.contains(&number))
 }
@@ -248,7 +248,7 @@ pub(super) fn is_a_directory() -> std::io::Error {
     #[cfg(unix)]
     let number = libc::EISDIR;
     // ERROR_INVALID_FUNCTION, as in libuv: the system has no specific code.
-    #[cfg(windows)]
+    #[cfg(not(unix))]
     let number = 1;
     std::io::Error::from_raw_os_error(number)
 }

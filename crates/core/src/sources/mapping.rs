@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::Result;
 
-use super::fault::Entry;
+use super::fault::{self, Entry};
 use super::view::{View, map};
 use super::{reclaim, retired};
 
@@ -26,6 +26,11 @@ impl Mapping {
         let map = reclaim::map_or_reclaim(|| map(file, length)).ok()?;
         let entry = Entry::new(map.as_ptr().addr(), length)?;
         Some(Self { map: Some(map), entry: Some(entry) })
+    }
+
+    /// Installs the handler of faults again: a signal listener may have replaced it in the meantime.
+    pub fn arm(&self) {
+        fault::arm();
     }
 
     /// Returns whether the file was truncated and pages were lost, which now read as zeros.

@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut, Range};
 
 use memmap2::MmapMut;
 
+#[cfg(any(unix, windows))]
 use super::reclaim;
 use crate::checked;
 use crate::error::{Code, Error, Result};
@@ -24,6 +25,7 @@ pub struct Owned(Block);
 
 enum Block {
     Heap(Vec<u8>),
+    #[cfg_attr(not(any(unix, windows)), expect(dead_code))]
     Pages(Pages),
 }
 
@@ -104,6 +106,13 @@ impl Owned {
         Ok(Self(Block::Heap(heap)))
     }
 
+    /// Where the system has no pages, the allocator gives all memory.
+    #[cfg(not(any(unix, windows)))]
+    fn pages(length: usize) -> Result<Self> {
+        Self::heap(length)
+    }
+
+    #[cfg(any(unix, windows))]
     fn pages(length: usize) -> Result<Self> {
         let block = reclaim::map_or_reclaim(|| MmapMut::map_anon(length)).map_err(|_| refused(length))?;
         // Only a hint: the first access to fresh 4 KiB pages costs three times that of huge ones.
