@@ -25,7 +25,7 @@ use crate::read::opened::{Reader, Shared};
 use crate::read::stage::Stage;
 use crate::values::arguments::unsigned;
 use crate::values::attributes::{self, AttributeOutline, FlatAttributes, OutlineRequest};
-use ztensor_handover::{Flat, number};
+use ztensor_handover::{Flat, components, number};
 
 /// An open file.
 #[napi]
@@ -197,7 +197,8 @@ impl NativeFile {
                 && component.is_whole_blob()
                 && shared.reading(None, &Watch::default(), framed).unwrap_or_default()
         };
-        throw(&env, contain(|| Ok(index::components(&shared.catalog, tensor, is_framed))))
+        let flat = throw(&env, contain(|| Ok(components(&shared.catalog, tensor, is_framed))))?;
+        Ok(flat.into_iter().map(ComponentInfo::from).collect())
     }
 
     /// An ArrayBuffer over a range of the mapping of the file or of its local copy, or a string that states why there is none.

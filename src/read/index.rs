@@ -1,10 +1,12 @@
 //! Transfer of the index to JavaScript, once, in flat arrays.
 
+use std::borrow::Cow;
+
 use napi::bindgen_prelude::{Float64Array, Uint32Array};
 use napi::{Env, JsString, Result};
 use napi_derive::napi;
-use ztensor_core::model::{Catalog, Component, CopyReason, Data, DataRule, Tensor, Warning};
-use ztensor_handover::{Flat, number, readable_in_place};
+use ztensor_core::model::{Catalog, Warning};
+use ztensor_handover::{Flat, FlatComponent};
 
 /// All tensors. `records` holds for each: the end of its name in `names` (UTF-16 units); its dtype code and the plain flag; its shape's
 /// ordinal; its layout's ordinal in `labels`. `numbers` holds for each: the offset of its data (plain tensors only) and its size in bytes.
@@ -98,41 +100,23 @@ pub struct ComponentInfo {
     pub own: bool,
 }
 
-/// `is_framed` returns whether frames of a component can be decoded independently.
-pub fn components(
-    catalog: &Catalog,
-    tensor: Tensor<'_>,
-    is_framed: impl Fn(&Component) -> bool,
-) -> Vec<ComponentInfo> {
-    let info = |component: &Component| {
-        let plain = readable_in_place(component);
-        let framed = is_framed(component);
-        ComponentInfo {
-            role: catalog.label(component.role).to_owned(),
-            file: component.file(),
-            dtype: component.dtype.map(|dtype| dtype as u32),
-            byte_length: component.byte_length().map(number),
-            stored_length: number(component.stored_length()),
-            offset: (!matches!(component.data, Data::Inline(_))).then(|| number(component.offset())),
-            encoding: catalog.encoding_name(component).into_owned(),
-            digest: component.digest().map(|digest| digest.text().into_owned()),
-            plain_offset: plain.map(|(offset, _)| number(offset)),
-            copy_reason: plain.is_none().then(|| copy_reason(component).to_owned()),
-            sliceable: framed || component.is_sliceable(tensor.shape()),
-            framed,
-            strict: matches!(component.rule, Some(DataRule::RisingColumns | DataRule::UniqueCells)),
-            own: tensor.is_own(component),
+impl From<FlatComponent<'_>> for ComponentInfo {
+    fn from(component: FlatComponent<'_>) -> Self {
+        Self {
+            role: component.role.to_owned(),
+            file: component.file,
+            dtype: component.dtype,
+            byte_length: component.byte_length,
+            stored_length: component.stored_length,
+            offset: component.offset,
+            encoding: component.encoding.into_owned(),
+            digest: component.digest.map(Cow::into_owned),
+            plain_offset: component.plain_offset,
+            copy_reason: component.copy_reason.map(str::to_owned),
+            sliceable: component.is_sliceable,
+            framed: component.is_framed,
+            strict: component.is_strict,
+            own: component.is_own,
         }
-    };
-    tensor.components().iter().map(info).collect()
-}
-
-fn copy_reason(component: &Component) -> &'static str {
-    match component.copy_reason(cfg!(target_endian = "little")) {
-        CopyReason::Inline => "inline",
-        CopyReason::Encoded => "encoded",
-        CopyReason::Reordered => "reordered",
-        CopyReason::ByteOrder => "byte-order",
-        CopyReason::Misaligned => "misaligned",
     }
 }
