@@ -1004,7 +1004,7 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	/** Reads no data. */
 	toJSON(): object;
 	/** Reads no data. */
-	[inspect.custom](_depth: number, options: import("node:util").InspectOptions): string;
+	[inspect.custom](_depth: number, options: InspectOptions): string;
 }
 /** A tensor of any dtype, known or unknown. Checking `dtype` narrows the type of `data`. */
 export type AnyTensor = {
@@ -1229,7 +1229,7 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	/** Reads no data. */
 	toJSON(): object;
 	/** Reads no data. */
-	[inspect.custom](_depth: number, options: import("node:util").InspectOptions): string;
+	[inspect.custom](_depth: number, options: InspectOptions): string;
 }
 /**
  * A file whose bytes your own code reads: from a bucket, a `Blob`, an encrypted file. `open` reads its index, `load()` reads tensors.

@@ -9,7 +9,7 @@ import { platformPackages } from './platform-packages.mjs'
 
 /** The manifest that is published. */
 export function publishedManifest() {
-  const { scripts, devDependencies, overrides, ava, napi, ...published } = manifest
+  const { scripts, imports, devDependencies, overrides, ava, napi, ...published } = manifest
   const optionalDependencies = Object.fromEntries(platformPackages.map(({ name }) => [name, manifest.version]))
   return { ...published, optionalDependencies }
 }

@@ -9,10 +9,10 @@ import {
   readOptions,
   validateAbortSignal,
   validateBoolean,
-  validateFolder,
   validateFunction,
   validateText,
 } from '../values/arguments.js'
+import { validateFolder } from '../values/folder.js'
 import { remoteRequest } from '../values/remote.js'
 import { digestOf, hashFile } from './digest.js'
 import { cacheRoot, type Place, placeOf } from './place.js'

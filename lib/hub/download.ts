@@ -8,11 +8,11 @@ import {
   readOptions,
   refusePromise,
   validateAbortSignal,
-  validateFolder,
   validateFunction,
   validateText,
   wrongType,
 } from '../values/arguments.js'
+import { validateFolder } from '../values/folder.js'
 import { checkGlobs, namesMatching } from '../values/filter.js'
 import { type DownloadProgress, type RemoteAccess, type RemoteOptions, remoteRequest } from '../values/remote.js'
 import { type Destination, downloading, type FetchProgress, fetchFiles } from './fetch.js'

@@ -1,5 +1,5 @@
 // What the package publishes on node:diagnostics_channel. Without a subscriber nothing is measured, and no message is made.
-import { channel } from 'node:diagnostics_channel'
+import { channel } from '#host'
 
 /** What all messages have. */
 interface Message {

@@ -1,6 +1,4 @@
-import { existsSync } from 'node:fs'
-import { basename, dirname } from 'node:path'
-import { getSystemErrorMap } from 'node:util'
+import { basename, dirname, existsSync, getSystemErrorMap, platform } from '#host'
 import { binding, type NativeError } from './native.js'
 import { isError, messageOf } from './realm.js'
 
@@ -166,7 +164,7 @@ function win32ErrorName(number: number): string | undefined {
 function systemReason({ errno: given, message }: Thrown): { errno: number; code: string; text: string } {
   const errno = given ?? 0
   const known = getSystemErrorMap()
-  const name = process.platform === 'win32' ? win32ErrorName(errno) : undefined
+  const name = platform === 'win32' ? win32ErrorName(errno) : undefined
   const number = [...known].find(([, [code]]) => code === name)?.[0] ?? -errno
   const [code, text] = known.get(number) ?? ['UNKNOWN', message]
   return { errno: number, code, text }

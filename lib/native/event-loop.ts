@@ -1,5 +1,4 @@
-// Imported instead of the global: fake timers of tests replace the global, and some hosts have none.
-import { setImmediate } from 'node:timers'
+import { setImmediate } from '#host'
 
 /** Yields to the event loop. `node:timers/promises` would load another module. */
 export function nextTurn(): Promise<void> {

@@ -1,6 +1,6 @@
 // Files that are truncated while they are mapped. The native side catches the fault, maps zeros instead and counts the loss; this module
 // reports it to the code that opened the file.
-import { setImmediate } from 'node:timers'
+import { onExit, onHandlersChanged, setImmediate } from '#host'
 import { ZTensorError } from './errors.js'
 import { binding, seal } from './native.js'
 
@@ -49,19 +49,12 @@ function start(): void {
   })
   started = true
   // A program that exits before the next turn of the event loop must not mistake zeros for data.
-  process.on('exit', () => {
+  onExit((fail) => {
     seal()
-    report((error) => {
-      process.exitCode = 1
-      throw error
-    })
+    report(fail)
   })
   // Node installs its own handler with the first SIGBUS listener and removes the handler with the last, so ours is reinstalled.
-  const rearm = (event: string | symbol) => {
-    if (event === 'SIGBUS') binding.armFaultHandler()
-  }
-  process.on('newListener', rearm)
-  process.on('removeListener', rearm)
+  onHandlersChanged('SIGBUS', () => binding.armFaultHandler())
 }
 
 /** Reports every new loss: to `onMappingLost`, or to `raise` without it. */

@@ -1,6 +1,6 @@
 // The only module that exports the addon. Its types are private; the build generates them from src/ into binding.d.ts.
-import { constants } from 'node:buffer'
-import { loadAddon } from './addon.js'
+import { loadAddon } from '#addon'
+import { MAX_BUFFER, runtime } from '#host'
 import type * as Binding from './binding.js'
 
 export type {
@@ -54,9 +54,8 @@ export const binding: typeof Binding = loadAddon()
 
 // At the end of a thread, Node and Bun call the finalizers of all buffers, including those whose memory JavaScript has transferred.
 // Without ArrayBuffer.prototype.transfer() there are none; Deno waits until the memory is unused.
-const { bun, deno } = process.versions as { bun?: string; deno?: string }
-const moves = 'transfer' in ArrayBuffer.prototype && deno === undefined
-const sealing = moves && bun === undefined
+const moves = 'transfer' in ArrayBuffer.prototype
+const sealing = moves && runtime === 'node'
 let unsealed = false
 
 /** Marks the buffers created so far, so that the end of the thread can recognize transferred ones. */
@@ -66,7 +65,7 @@ export function seal(): void {
 }
 
 seal()
-if (moves && bun !== undefined) binding.hookBuffers()
+if (moves && runtime === 'bun') binding.hookBuffers()
 
 /** Call this with every new buffer. All buffers of a turn are sealed together at its end, which costs as much as sealing one. */
 export function made<B>(buffer: B): B {
@@ -78,4 +77,4 @@ export function made<B>(buffer: B): B {
 }
 
 /** The maximum length of a buffer in this runtime. Do not try to allocate a larger one. */
-export const MAX_BUFFER: number = constants.MAX_LENGTH
+export { MAX_BUFFER }

@@ -1,6 +1,6 @@
 // Type checks that work across realms: `instanceof` only recognizes classes of its own realm, but node:vm, jsdom, Electron's frames and
 // test runners such as jest create others. Objects that the binding creates may belong to yet another realm.
-import { types } from 'node:util'
+import { types } from '#host'
 
 const TypedArray = Object.getPrototypeOf(Uint8Array.prototype) as object
 

@@ -1,5 +1,5 @@
 // Files whose bytes the caller's code reads.
-import { types } from 'node:util'
+import { types } from '#host'
 import { registerThrown, rethrowNative } from '../native/errors.js'
 import { run, unopened } from '../native/job.js'
 import { binding, type NativeQuestion, type NativeScript, type OpenRequest } from '../native/native.js'

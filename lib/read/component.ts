@@ -1,4 +1,4 @@
-import { type InspectOptions, inspect } from 'node:util'
+import { type InspectOptions, inspect } from '#host'
 import { rethrowNative } from '../native/errors.js'
 import { run } from '../native/job.js'
 import { allocate, copyInto, toBuffer, toBufferSync } from '../native/memory.js'

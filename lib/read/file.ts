@@ -1,4 +1,4 @@
-import { inspect } from 'node:util'
+import { type InspectOptions, inspect } from '#host'
 import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
 import { type JobOptions, run, unlessAborted, type ValidJob } from '../native/job.js'
@@ -687,7 +687,7 @@ export class TensorFile implements ReadonlyMap<string, AnyTensor> {
   }
 
   /** Reads no data. */
-  [inspect.custom](_depth: number, options: import('node:util').InspectOptions): string {
+  [inspect.custom](_depth: number, options: InspectOptions): string {
     const { path, format, version, size, byteLength, closed } = this
     return shown('TensorFile', { path, format, version, size, byteLength, closed }, options)
   }

@@ -1,4 +1,4 @@
-import { types } from 'node:util'
+import { types } from '#host'
 import { invalid } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
 import { wrongType } from '../values/arguments.js'

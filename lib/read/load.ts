@@ -1,4 +1,4 @@
-import { setMaxListeners } from 'node:events'
+import { allowListeners } from '#host'
 import { onAbort } from '../native/abort.js'
 import { ZTensorError } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
@@ -314,7 +314,7 @@ async function loadEach(
 ): Promise<void> {
   signal?.throwIfAborted() // it may have been aborted while the batches were loaded
   const stop = new AbortController()
-  setMaxListeners(0, stop.signal) // each load adds a listener
+  allowListeners(stop.signal) // each load adds one
   const abort = () => stop.abort(signal?.reason)
   const forget = signal && onAbort(signal, abort)
   const queue = positions.values()

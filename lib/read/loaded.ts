@@ -1,5 +1,5 @@
 // The results of file.load(): copies of elements, with their dtype and shape.
-import { type InspectOptions, inspect } from 'node:util'
+import { type InspectOptions, inspect } from '#host'
 import type { DType, DTypeInfo, OwnArrayOf, OwnArrays, TypedArray } from '../values/dtype.js'
 import { shown } from '../values/inspect.js'
 import type { CooTensor, CsrTensor } from './sparse.js'

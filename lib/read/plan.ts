@@ -1,5 +1,5 @@
 // Tensor parallelism: the part of each tensor that one rank of a group holds, and the byte ranges that it reads.
-import { type InspectOptions, inspect } from 'node:util'
+import { type InspectOptions, inspect } from '#host'
 import { invalid, rethrowNative } from '../native/errors.js'
 import type { DivisionRequest, NativePlan } from '../native/native.js'
 import { readOptions, validateInteger, validateObject, wrongType } from '../values/arguments.js'

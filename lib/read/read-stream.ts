@@ -1,8 +1,7 @@
 // A tensor's bytes, little-endian, as a Node Readable, read on demand in pieces, off the event loop.
 
-import type { Readable } from 'node:stream'
+import { type Readable, readable } from '#host'
 import { onAbort } from '../native/abort.js'
-import { builtins } from '../native/builtins.js'
 import { publicError, rethrowNative } from '../native/errors.js'
 import { toBufferSync } from '../native/memory.js'
 import { binding } from '../native/native.js'
@@ -108,6 +107,16 @@ function* chunks(bytes: Uint8Array, size: number): Generator<Uint8Array> {
   for (let at = 0; at < bytes.byteLength; at += size) yield bytes.subarray(at, at + size)
 }
 
+/** Begins a stream. If that fails, its call has ended. */
+function begun(calls: Calls, stream: () => Readable): Readable {
+  try {
+    return stream()
+  } catch (error) {
+    calls.end()
+    throw error
+  }
+}
+
 /** Returns a Readable over these chunks. It is a call in flight until it closes. */
 export function readStream(
   chunks: AsyncGenerator<Uint8Array>,
@@ -117,7 +126,7 @@ export function readStream(
   trace: Trace | undefined,
 ): Readable {
   const counted = trace === undefined ? chunks : counting(chunks, trace)
-  const stream = builtins.stream.Readable.from(counted, { objectMode: false, highWaterMark })
+  const stream = begun(calls, () => readable(counted, highWaterMark))
   stream.once('close', () => {
     if (trace !== undefined) calls.publish('stream', trace, trace.bytes ?? 0, stream.errored ?? undefined)
     calls.end()

@@ -1,4 +1,4 @@
-import { types } from 'node:util'
+import { types } from '#host'
 import { rethrowNative, ZTensorError } from '../native/errors.js'
 import type { NativeFile, OpenRequest } from '../native/native.js'
 import {

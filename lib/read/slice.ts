@@ -1,4 +1,4 @@
-import { type InspectOptions, inspect } from 'node:util'
+import { type InspectOptions, inspect } from '#host'
 import { invalid, rethrowNative } from '../native/errors.js'
 import { binding } from '../native/native.js'
 import { readOptions, validateInteger, wrongType } from '../values/arguments.js'

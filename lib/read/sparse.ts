@@ -1,4 +1,4 @@
-import { type InspectOptions, inspect, types } from 'node:util'
+import { type InspectOptions, inspect, types } from '#host'
 import { optionHint, rethrowNative, ZTensorError } from '../native/errors.js'
 import { allocate } from '../native/memory.js'
 import { binding } from '../native/native.js'

@@ -1,5 +1,4 @@
-import type { Readable } from 'node:stream'
-import { inspect } from 'node:util'
+import { type InspectOptions, inspect, type Readable } from '#host'
 import { invalid, type OptionHint, optionHint, publicError, rethrowNative, ZTensorError } from '../native/errors.js'
 import { shareTurn } from '../native/event-loop.js'
 import { type JobOptions, run } from '../native/job.js'
@@ -1034,7 +1033,7 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
   }
 
   /** Reads no data. */
-  [inspect.custom](_depth: number, options: import('node:util').InspectOptions): string {
+  [inspect.custom](_depth: number, options: InspectOptions): string {
     const { name, dtype, shape, size, byteLength, layout } = this
     return shown('Tensor', { name, dtype, shape, size, byteLength, layout }, options)
   }

@@ -1,9 +1,7 @@
 // Validates arguments before they reach native code. Messages say what was expected and what was passed.
-import { resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { inspect, types } from 'node:util'
+import { fileURLToPath, inspect, types } from '#host'
 import { invalid } from '../native/errors.js'
-import { arrayKind, urlText } from '../native/realm.js'
+import { arrayKind } from '../native/realm.js'
 import type { DTypeInfo, TypedArray } from './dtype.js'
 
 function got(value: unknown): string {
@@ -198,13 +196,4 @@ export function filePath(name: string, url: string): string {
     const message = `${name} must be a file: URL of this machine, got ${url} (download it, or pass its bytes)`
     throw Object.assign(invalid(TypeError, message), { cause })
   }
-}
-
-/** The absolute path of a folder, by a path or a file: URL. */
-export function validateFolder(name: string, value: unknown): string {
-  const url = urlText(value)
-  const path = validateText(name, url === undefined ? value : filePath(name, url))
-  if (path === '' || path.includes('\0'))
-    throw invalid(TypeError, path === '' ? `${name} must not be empty` : `${name} must not contain null bytes`)
-  return resolve(path)
 }

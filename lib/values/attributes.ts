@@ -199,7 +199,7 @@ const DEPTH = 64
 
 /** The identity of a key in the file, where 1 and 1n are equal. */
 function identity(name: string, key: unknown): string {
-  if (isUint8Array(key)) return `bytes ${Buffer.from(key).toString('hex')}`
+  if (isUint8Array(key)) return `bytes ${Array.from(key, (byte) => byte.toString(16).padStart(2, '0')).join('')}`
   if (typeof key === 'object' && key !== null)
     throw wrongType(name, 'a string, a number, a boolean, null or bytes', key)
   return typeof key === 'string'

@@ -1,6 +1,7 @@
 // The byte order of elements. A typed array holds numbers in the byte order of the machine. Files are little-endian, and so are bytes that
 // stand for wider elements: a Uint8Array, a Buffer or a stream. Native code takes all elements as in a file. On a big-endian machine
 // numbers are therefore swapped into a copy on the way in, here.
+import { swapBytes } from '#host'
 import { allocate } from '../native/memory.js'
 import { arrayKind } from '../native/realm.js'
 import { bytesOf, type DTypeInfo } from './dtype.js'
@@ -9,15 +10,6 @@ export const BIG_ENDIAN = new Uint8Array(Uint16Array.of(1).buffer)[0] === 0
 
 /** Bits of an array's elements. Those of a DataView are bytes. */
 const bitsOf = (array: ArrayBufferView): number => Number(/\d+/.exec(arrayKind(array) ?? '8')?.[0])
-
-/** Swaps the bytes of each number, in place. */
-function swap(bytes: Uint8Array, bits: number): void {
-  const { buffer, byteOffset, byteLength } = bytes
-  const numbers = Buffer.from(buffer, byteOffset, byteLength)
-  if (bits === 16) numbers.swap16()
-  else if (bits === 32) numbers.swap32()
-  else if (bits === 64) numbers.swap64()
-}
 
 /**
  * Returns the bytes of an array as in a file, or those of a range of whole elements: over the same memory, or a copy if the array holds
@@ -31,16 +23,16 @@ export function fileBytes(array: ArrayBufferView, start = 0, end = array.byteLen
   if (bits === 8) return bytes
   const copy = new Uint8Array(allocate(bytes.byteLength))
   copy.set(bytes)
-  swap(copy, bits)
+  swapBytes(copy, bits)
   return copy
 }
 
 /** Finishes an array that was filled with the bytes of elements as in a file. */
 export function toHostOrder(array: ArrayBufferView): void {
-  if (BIG_ENDIAN) swap(bytesOf(array), bitsOf(array))
+  if (BIG_ENDIAN) swapBytes(bytesOf(array), bitsOf(array))
 }
 
 /** Finishes an array that was filled with elements of a dtype in the byte order of the machine: bytes are little-endian. */
 export function toFileOrder(array: ArrayBufferView, dtype: DTypeInfo): void {
-  if (BIG_ENDIAN && bitsOf(array) === 8) swap(bytesOf(array), dtype.array.BYTES_PER_ELEMENT * 8)
+  if (BIG_ENDIAN && bitsOf(array) === 8) swapBytes(bytesOf(array), dtype.array.BYTES_PER_ELEMENT * 8)
 }

@@ -1,5 +1,5 @@
 // Validates and converts the elements of a tensor to write.
-import { inspect } from 'node:util'
+import { inspect } from '#host'
 import { rethrowNative, ZTensorError } from '../native/errors.js'
 import { allocate } from '../native/memory.js'
 import { binding } from '../native/native.js'

@@ -1,5 +1,5 @@
 // Properties of the formats, from the generated table: names, versions, extensions, and the features that a writer supports.
-import { extname } from 'node:path'
+import { extname } from '#host'
 import { invalid, optionHint } from '../native/errors.js'
 import { FORMATS, type Format, type WritableFormat, type WritableVersion } from './format-table.js'
 

@@ -1,5 +1,5 @@
 // How objects appear in console.log and isDeepStrictEqual: by a summary, never with their data.
-import { type InspectOptions, inspect } from 'node:util'
+import { type InspectOptions, inspect } from '#host'
 
 /**
  * The key of an own property that identifies an object. `isDeepStrictEqual` and test runners do not compare private fields, so without

@@ -5,12 +5,12 @@ import {
   optional,
   readOptions,
   validateBoolean,
-  validateFolder,
   validateFunction,
   validateInteger,
   validateObject,
   wrongType,
 } from './arguments.js'
+import { validateFolder } from './folder.js'
 
 /** How to access an object store. Missing values come from the environment. */
 export interface StoreOptions {
