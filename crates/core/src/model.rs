@@ -16,6 +16,8 @@ pub mod glob;
 mod join;
 mod label;
 mod pieces;
+#[cfg(target_family = "wasm")]
+pub mod seed;
 pub mod set;
 pub mod similar;
 pub mod slice;
@@ -37,13 +39,17 @@ pub use strided::Strided;
 pub use view::{ArrayLocation, Counted, View};
 
 use std::borrow::Cow;
-use std::hash::{BuildHasher, Hasher, RandomState};
+#[cfg(not(target_family = "wasm"))]
+use std::hash::RandomState as NameKeys;
+use std::hash::{BuildHasher, Hasher};
 
 use hashbrown::HashTable;
 
 use crate::codecs::digest::Digest;
 use crate::error::Code;
 use crate::inject;
+#[cfg(target_family = "wasm")]
+use seed::Seeded as NameKeys;
 
 /// The name of the format that a catalog was read from; the model knows no formats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,7 +144,7 @@ pub struct Catalog {
     labels: Labels,
     encodings: Encodings,
     table: HashTable<Named>,
-    hasher: RandomState,
+    hasher: NameKeys,
 }
 
 impl Catalog {
@@ -243,7 +249,7 @@ struct Named {
 }
 
 impl Named {
-    fn new(hasher: &RandomState, name: &str, ordinal: u32) -> Self {
+    fn new(hasher: &NameKeys, name: &str, ordinal: u32) -> Self {
         let mut hasher = hasher.build_hasher();
         hasher.write(name.as_bytes());
         #[allow(clippy::cast_possible_truncation)] // half of the hash is plenty for as many names as fit

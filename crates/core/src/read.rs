@@ -17,6 +17,10 @@ pub mod plan;
 pub(crate) mod planner;
 pub mod prefetch;
 mod seekable;
+#[cfg(not(target_family = "wasm"))]
+pub mod sequence;
+#[cfg(target_family = "wasm")]
+#[path = "read/sequence_whole.rs"]
 pub mod sequence;
 mod spans;
 pub mod staging;

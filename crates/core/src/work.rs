@@ -5,7 +5,6 @@ pub mod lanes;
 
 use std::cell::Cell;
 use std::num::NonZero;
-use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::thread;
@@ -108,7 +107,14 @@ pub fn for_each(count: usize, work: impl Fn(usize) + Sync) {
     for_each_on(cores(), count, work);
 }
 
+/// WebAssembly has no threads.
+#[cfg(target_family = "wasm")]
+pub fn for_each_on(_threads: usize, count: usize, work: impl Fn(usize) + Sync) {
+    (0..count).for_each(work);
+}
+
 /// Calls `work` for each of `count` items on at most `threads` threads, like [`for_each`].
+#[cfg(not(target_family = "wasm"))]
 pub fn for_each_on(threads: usize, count: usize, work: impl Fn(usize) + Sync) {
     let next = AtomicUsize::new(0);
     let run = &|| loop {
@@ -138,7 +144,7 @@ pub fn for_each_on(threads: usize, count: usize, work: impl Fn(usize) + Sync) {
         run();
         // The scope waits only for the closures. Thread-local state, such as a decoder, is dropped when the thread has ended.
         for thread in helping {
-            thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         }
     });
 }

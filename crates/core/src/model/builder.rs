@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
-use std::hash::RandomState;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
@@ -10,7 +9,7 @@ use hashbrown::hash_table::Entry as Slot;
 use super::disjoint::Disjointness;
 use super::{
     Attributes, Blob, Catalog, Component, Container, DType, Damage, Data, Encoding, Encodings, Entry, Filter,
-    Label, Labels, Layout, Named, Section, SetPart, Shard, Span, Warning,
+    Label, Labels, Layout, NameKeys, Named, Section, SetPart, Shard, Span, Warning,
 };
 use crate::checked::exact;
 use crate::error::{Code, Error, MESSAGE, Result, short};
@@ -63,7 +62,7 @@ impl Builder {
                 labels: Labels::default(),
                 encodings: Encodings::default(),
                 table: HashTable::new(),
-                hasher: RandomState::new(),
+                hasher: NameKeys::new(),
             },
             shape_ids: HashMap::new(),
             last_shape: 0,

@@ -215,7 +215,8 @@ impl Moments {
     pub fn finish(&self, count: u64, histogram: Option<Histogram>) -> Stats {
         let some = |value: f64| if self.finite == 0 { f64::NAN } else { value };
         // Rounding may exceed the extremes, and float64.
-        let mean = (self.mean / self.size.factor()).max(self.min).min(self.max);
+        // Which zero `max` returns depends on the machine. The sum has no sign.
+        let mean = (self.mean / self.size.factor()).max(self.min).min(self.max) + 0.0;
         let std = ((self.squares / float(self.finite)).sqrt() / self.size.factor()).min(f64::MAX);
         Stats {
             count,
