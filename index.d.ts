@@ -745,6 +745,12 @@ interface TakeOptions {
 	transferable?: boolean | undefined;
 	signal?: AbortSignal | undefined;
 }
+/** How to load elements in pieces. */
+export interface LoadToOptions {
+	/** The type of the result, as for `load`. */
+	as?: LoadDType | undefined;
+	signal?: AbortSignal | undefined;
+}
 interface LoadSparseOptions {
 	/** Whether the arrays can be transferred to another thread, as for `load`. */
 	transferable?: boolean | undefined;
@@ -933,6 +939,29 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	 * ZT_DECODE, ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED
 	 */
 	createReadStream(options?: ReadStreamOptions): Readable;
+	/**
+	 * Loads the elements in pieces of at most 8 MiB and passes each to `write`, in order: into a GPU buffer, a socket, memory of another
+	 * library. Only a piece is in memory, so a tensor may be larger than an array. The bytes are little-endian, `offset` is their position in
+	 * the result, and the next piece is read when `write` has returned or its promise has resolved. The digest of raw data is not checked;
+	 * `verify()` does so.
+	 *
+	 * @example
+	 * await tensor.loadTo((bytes, offset) => device.queue.writeBuffer(buffer, offset, bytes))
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT, ZT_BAD_DTYPE, ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO,
+	 * ZT_TRUNCATED; TypeError and RangeError ZT_INVALID_ARG; the signal's reason; what `write` throws
+	 */
+	loadTo(write: (bytes: Uint8Array, offset: number) => void | PromiseLike<void>, options?: LoadToOptions): Promise<void>;
+	/**
+	 * Returns the elements of a dense tensor as a Blob: a part of the File or Blob that the file was opened from, which is not read. Libraries
+	 * take it for data that they load by themselves, such as external data of onnxruntime-web. Undefined if the file was opened from anything
+	 * else, or if the elements are not stored as in memory.
+	 *
+	 * @example const blob = file.tensor('wte').blob()
+	 *
+	 * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE for an unknown type
+	 */
+	blob(): Blob | undefined;
 	/**
 	 * Returns one rank's share of a dimension that is divided evenly.
 	 *

@@ -47,6 +47,12 @@ const CALLS = [
   ['file.share memory', ['memory'], withFile((file, value) => file.share({ memory: value }))],
   ['tensor.at indices', ['indices', 'ind'], withFile((file, value) => file.tensor('w').at(value, 0))],
   ['tensor.toArray options', ['options', 'maxElements'], withFile((file, value) => file.tensor('w').toArray(value))],
+  ['tensor.loadTo write', ['write'], withFile((file, value) => file.tensor('w').loadTo(value))],
+  [
+    'tensor.loadTo options',
+    ['options', 'as', 'signal'],
+    withFile((file, value) => file.tensor('w').loadTo(() => {}, value)),
+  ],
   [
     'tensor.createReadStream options',
     ['options', 'highWaterMark', 'signal'],

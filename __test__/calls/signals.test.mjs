@@ -117,6 +117,7 @@ const CALLS = {
   'tensor.load': withFile((file, signal) => w(file).load({ signal })),
   'tensor.load of a slice': withFile((file, signal) => w(file).load({ slice: [[1, 9]], signal })),
   'tensor.load as float32': withFile((file, signal) => w(file).load({ as: 'float32', signal })),
+  'tensor.loadTo': withFile((file, signal) => w(file).loadTo(() => {}, { signal })),
   'tensor.take': withFile((file, signal) => w(file).take([0], { signal })),
   'tensor.loadCsr': withFile((file, signal) => file.tensor('m').loadCsr({ signal })),
   'tensor.loadCoo': withFile((file, signal) => file.tensor('k').loadCoo({ signal })),

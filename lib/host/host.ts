@@ -28,7 +28,7 @@ export interface Host {
     isMap(value: unknown): boolean
     isNativeError(value: unknown): value is Error
     isSharedArrayBuffer(value: unknown): value is SharedArrayBuffer
-    isTypedArray(value: unknown): boolean
+    isTypedArray(value: unknown): value is NodeJS.TypedArray
     isUint8Array(value: unknown): value is Uint8Array
   }
   /** Calls a function in the next turn of the event loop. */

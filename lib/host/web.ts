@@ -1,5 +1,5 @@
 // The host in browsers and their workers.
-import type { Channel, Host, InspectOptions, Readable } from './host.js'
+import type { Host, InspectOptions } from './host.js'
 
 export type { InspectOptions, Readable } from './host.js'
 
@@ -57,7 +57,7 @@ export const types: Host['types'] = {
   isMap: (value) => tag(value) === 'Map',
   isNativeError: (value): value is Error => tag(value) === 'Error',
   isSharedArrayBuffer: (value): value is SharedArrayBuffer => tag(value) === 'SharedArrayBuffer',
-  isTypedArray: (value) => kindOf(value) !== undefined,
+  isTypedArray: (value): value is NodeJS.TypedArray => kindOf(value) !== undefined,
   isUint8Array: (value): value is Uint8Array => kindOf(value) === 'Uint8Array',
 }
 
@@ -79,47 +79,33 @@ export function setImmediate(callback: () => void): void {
   inNextTurn(callback)
 }
 
-export function allowListeners(): void {}
+export const allowListeners: Host['allowListeners'] = () => {}
 
-export function channel(): Channel {
-  return { hasSubscribers: false, publish() {} }
-}
+export const channel: Host['channel'] = () => ({ hasSubscribers: false, publish() {} })
 
-export function getSystemErrorMap(): ReadonlyMap<number, readonly [string, string]> {
-  return new Map()
-}
+export const getSystemErrorMap: Host['getSystemErrorMap'] = () => new Map()
 
-export function existsSync(): boolean {
-  return false
-}
+export const existsSync: Host['existsSync'] = () => false
 
-export function basename(path: string): string {
-  return path.slice(path.lastIndexOf('/') + 1)
-}
+export const basename: Host['basename'] = (path) => path.slice(path.lastIndexOf('/') + 1)
 
-export function dirname(path: string): string {
-  return path.slice(0, Math.max(path.lastIndexOf('/'), 0)) || '.'
-}
+export const dirname: Host['dirname'] = (path) => path.slice(0, Math.max(path.lastIndexOf('/'), 0)) || '.'
 
-export function extname(path: string): string {
-  return /[^/](\.[^./]*)$/.exec(path)?.[1] ?? ''
-}
+export const extname: Host['extname'] = (path) => /[^/](\.[^./]*)$/.exec(path)?.[1] ?? ''
 
-/** @throws TypeError because browsers have no files at paths */
-export function fileURLToPath(): never {
+export const fileURLToPath: Host['fileURLToPath'] = () => {
   throw new TypeError('a browser opens no file: URLs')
 }
 
-export function swapBytes({ buffer, byteOffset, byteLength }: Uint8Array, bits: number): void {
+export const swapBytes: Host['swapBytes'] = ({ buffer, byteOffset, byteLength }, bits) => {
   for (let at = 0; at < byteLength; at += bits / 8) new Uint8Array(buffer, byteOffset + at, bits / 8).reverse()
 }
 
-/** @throws TypeError ZT_INVALID_ARG */
-export function readable(): Readable {
+export const readable: Host['readable'] = () => {
   const message = 'createReadStream() returns a stream of Node, which browsers do not have: use loadTo()'
   throw Object.assign(new TypeError(message), { code: 'ZT_INVALID_ARG' })
 }
 
-export function onExit(): void {}
+export const onExit: Host['onExit'] = () => {}
 
-export function onHandlersChanged(): void {}
+export const onHandlersChanged: Host['onHandlersChanged'] = () => {}

@@ -75,6 +75,8 @@ export interface Origin {
   /** Memory over the mapping of each file, shared with other threads. */
   readonly common?: readonly SharedArrayBuffer[] | undefined
   readonly onMappingLost?: ((error: ZTensorError) => void) | undefined
+  /** A part of a file as a Blob, if the file has one. */
+  readonly blob?: ((file: number, offset: number, length: number) => Blob | undefined) | undefined
 }
 
 let stores = 0
@@ -116,6 +118,7 @@ export class Store implements Losable {
   #files: readonly FilePart[] | undefined
   #closed = false
   readonly onMappingLost: ((error: ZTensorError) => void) | undefined
+  readonly blob: Origin['blob']
   #watched: WeakRef<Losable> | undefined
   /** The process-wide count of losses when this file was last checked. */
   #losses = losses()
@@ -128,6 +131,7 @@ export class Store implements Losable {
     this.native = native
     this.format = native.format
     this.onMappingLost = origin.onMappingLost
+    this.blob = origin.blob
     this.path = origin.path
     this.request = origin.request
     this.memory = origin.memory

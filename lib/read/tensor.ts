@@ -18,6 +18,7 @@ import {
   readOptions,
   validateAbortSignal,
   validateBoolean,
+  validateFunction,
   validateInteger,
   validateInto,
   validateOneOf,
@@ -95,6 +96,13 @@ export interface TakeOptions {
   signal?: AbortSignal | undefined
 }
 
+/** How to load elements in pieces. */
+export interface LoadToOptions {
+  /** The type of the result, as for `load`. */
+  as?: LoadDType | undefined
+  signal?: AbortSignal | undefined
+}
+
 /** How to load the arrays of a sparse tensor. */
 export interface LoadSparseOptions {
   /** Whether the arrays can be transferred to another thread, as for `load`. */
@@ -116,6 +124,8 @@ const SMALL = 64 * 2 ** 10
 
 /** The default of `maxElements`. */
 const MAX_ELEMENTS = 2 ** 20
+/** Maximum bytes of a piece of `loadTo`. */
+const WRITTEN = 8 * 2 ** 20
 /** The default of `highWaterMark`, in bytes. */
 const PIECE = 2 ** 20
 /** Encoded data up to this size is decoded as a whole to be streamed. */
@@ -737,19 +747,76 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     const piece = optional(highWaterMark, (value) => validateInteger('highWaterMark', value, 1)) ?? PIECE
     optional(signal, validateAbortSignal)
     this.#store.admit()
-    const dtype = this.#dense()
-    const divides = dtype.bits >= 8 && (this.#plainOffset !== undefined || this.#decodesByRange())
-    const load = (slice: readonly Range[] | undefined) =>
-      asPart(() => this.load({ slice, signal })) as Promise<TypedArray>
+    this.#dense()
     const { calls } = this.#store
     const trace = calls.begin(this.#ordinal)
-    const stream = (chunks: AsyncGenerator<Uint8Array>) => readStream(chunks, piece, signal, calls, trace)
-    if (divides || this.#plainOffset !== undefined || this.byteLength <= DECODED_WHOLE) {
-      const parts = divides ? boxes(this.shape, Math.max(1, Math.floor((piece * 8) / dtype.bits))) : [undefined]
-      return stream(loaded(parts, piece, load))
+    return readStream(this.#chunks(piece, undefined, signal), piece, signal, calls, trace)
+  }
+
+  /** The bytes that `load()` returns, little-endian, in chunks of at most `piece` bytes. */
+  #chunks(piece: number, as: LoadDType | undefined, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array> {
+    const quantized = as === 'float32' && this.#composite()
+    const stored = quantized ? FLOAT32 : this.#dense()
+    const bits = Math.max(stored.bits, as === undefined ? 0 : (dtypeInfo(as) as DTypeInfo).bits)
+    const divides = quantized || (stored.bits >= 8 && (this.#plainOffset !== undefined || this.#decodesByRange()))
+    const load = (slice: readonly Range[] | undefined) =>
+      asPart(() => this.load({ slice, as, signal })) as Promise<TypedArray>
+    if (divides || as !== undefined || this.#plainOffset !== undefined || this.byteLength <= DECODED_WHOLE) {
+      const parts = divides ? boxes(this.shape, Math.max(1, Math.floor((piece * 8) / bits))) : [undefined]
+      return loaded(parts, piece, load)
     }
     const ref = { store: this.#store, ordinal: this.#ordinal, component: this.#dataOrdinal() }
-    return stream(decoded(ref, piece, signal))
+    return decoded(ref, piece, signal)
+  }
+
+  /**
+   * Loads the elements in pieces of at most 8 MiB and passes each to `write`, in order: into a GPU buffer, a socket, memory of another
+   * library. Only a piece is in memory, so a tensor may be larger than an array. The bytes are little-endian, `offset` is their position in
+   * the result, and the next piece is read when `write` has returned or its promise has resolved. The digest of raw data is not checked;
+   * `verify()` does so.
+   *
+   * @example
+   * await tensor.loadTo((bytes, offset) => device.queue.writeBuffer(buffer, offset, bytes))
+   *
+   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT, ZT_BAD_DTYPE, ZT_DIGEST_MISMATCH, ZT_DECODE, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO,
+   * ZT_TRUNCATED; TypeError and RangeError ZT_INVALID_ARG; the signal's reason; what `write` throws
+   */
+  async loadTo(
+    write: (bytes: Uint8Array, offset: number) => void | PromiseLike<void>,
+    options?: LoadToOptions,
+  ): Promise<void> {
+    validateFunction('write', write)
+    const { as, signal } = readOptions(options, ['as', 'signal'])
+    this.#checkLoad({ as, signal })
+    this.#integers(as)
+    const { calls } = this.#store
+    const trace = calls.begin(this.#ordinal)
+    const work = async () => {
+      let offset = 0
+      for await (const bytes of this.#chunks(WRITTEN, as, signal)) {
+        await write(bytes, offset)
+        this.#store.check(signal)
+        offset += bytes.byteLength
+        if (trace !== undefined) trace.bytes = offset
+      }
+    }
+    await calls.during('load', trace, work())
+  }
+
+  /**
+   * Returns the elements of a dense tensor as a Blob: a part of the File or Blob that the file was opened from, which is not read. Libraries
+   * take it for data that they load by themselves, such as external data of onnxruntime-web. Undefined if the file was opened from anything
+   * else, or if the elements are not stored as in memory.
+   *
+   * @example const blob = file.tensor('wte').blob()
+   *
+   * @throws ZTensorError ZT_CLOSED, ZT_BAD_LAYOUT unless dense, ZT_BAD_DTYPE for an unknown type
+   */
+  blob(): Blob | undefined {
+    this.#store.admit()
+    this.#dense()
+    const offset = this.#plainOffset
+    return offset === undefined ? undefined : this.#store.blob?.(this.#file, offset, this.byteLength)
   }
 
   /**

@@ -1,0 +1,16 @@
+// The package @ztensor/web: tensor files in browsers.
+
+export { type CompareOptions, type Comparison, compare } from '../compare/compare.js'
+export { ZTensorError } from '../native/errors.js'
+export { Component } from '../read/component.js'
+export { TensorFile } from '../read/file.js'
+export { LoadedObject, LoadedTensor } from '../read/loaded.js'
+export { Plan } from '../read/plan.js'
+export { TensorSlice } from '../read/slice.js'
+export { CooTensor, CsrTensor } from '../read/sparse.js'
+export { Tensor } from '../read/tensor.js'
+export { toFloat32 } from '../read/widen.js'
+export { globMatcher } from '../values/glob.js'
+export { locate } from './module.js'
+export { type InitOptions, init, open, type WebOpenOptions } from './open.js'
+export type { WebSource } from './source.js'
