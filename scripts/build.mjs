@@ -15,6 +15,7 @@ import { ENTRIES } from './entries.mjs'
 import { glibcOf, hostPlatform, manifest, packageOf } from './platform.mjs'
 import { hostTarget } from './target.mjs'
 import { buildView } from './view.mjs'
+import { webExports } from './web.mjs'
 
 const require = createRequire(import.meta.url)
 const flags = new Set(['--debug', '--release', '--zig', '--tests', '--addon', '--wrapper'])
@@ -95,6 +96,23 @@ async function writeFacades(dist) {
   }
 }
 
+/** `ztensor/web` has the exports of @ztensor/web, which is installed separately. */
+async function writeWebFacade(dist) {
+  const message = `ztensor/web needs the package @ztensor/web: run "npm install @ztensor/web@${manifest.version}"`
+  writeFileSync(
+    join(dist, 'web.mjs'),
+    `let web
+try {
+  web = await import('@ztensor/web')
+} catch (cause) {
+  if (cause?.code !== 'ERR_MODULE_NOT_FOUND') throw cause
+  throw Object.assign(new Error(${JSON.stringify(message)}, { cause }), { code: 'ZT_NO_BINARY' })
+}
+export const {\n${(await webExports()).map((name) => `  ${name},\n`).join('')}} = web
+`,
+  )
+}
+
 async function buildWrapper() {
   const dist = join(root, 'dist')
   rmSync(dist, { recursive: true, force: true })
@@ -104,6 +122,7 @@ async function buildWrapper() {
   await bundle(dist)
   await buildView(dist)
   await writeFacades(dist)
+  await writeWebFacade(dist)
   chmodSync(join(dist, 'cli.js'), 0o755)
 }
 

@@ -1,0 +1,259 @@
+// What @ztensor/web does beyond reading as the addon does: sources, aborts, limits, servers that lie.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { fixturePath } from '../helpers/vectors.mjs'
+
+const read = (name) => new Uint8Array(readFileSync(fixturePath(name)))
+const codeOf = async (call) => {
+  try {
+    await call()
+  } catch (error) {
+    return error.code
+  }
+  return 'none'
+}
+
+/** A safetensors file of one float32 tensor, whose bytes begin at `offset` bytes of data. */
+function safetensors(name, values, offset = 0) {
+  const bytes = new Uint8Array(Float32Array.from(values).buffer)
+  const tensor = { dtype: 'F32', shape: [values.length], data_offsets: [offset, offset + bytes.length] }
+  const gap = offset === 0 ? {} : { gap: { dtype: 'U8', shape: [offset], data_offsets: [0, offset] } }
+  const json = new TextEncoder().encode(JSON.stringify({ ...gap, [name]: tensor }))
+  const head = new Uint8Array(8 + json.length)
+  new DataView(head.buffer).setBigUint64(0, BigInt(json.length), true)
+  head.set(json, 8)
+  return { head, bytes, byteLength: head.length + offset + bytes.length }
+}
+
+const fileOf = (name, { head, bytes }) => new File([head, bytes], name)
+
+/** Starts a server that answers with what `respond` makes of a range. */
+async function serving(respond, use) {
+  const server = createServer((request, response) => {
+    const [, from, to] = /bytes=(\d+)-(\d+)/.exec(request.headers.range ?? '') ?? []
+    respond(response, Number(from), Number(to), request)
+  })
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
+  try {
+    return await use(`http://127.0.0.1:${server.address().port}/model.safetensors?token=secret`)
+  } finally {
+    server.closeAllConnections()
+    server.close()
+  }
+}
+
+const large = safetensors(
+  't',
+  Float32Array.from({ length: 100_000 }, (_, at) => at),
+)
+const whole = Buffer.concat([large.head, large.bytes])
+const partial = (response, from, to, etag = '"1"') =>
+  response
+    .writeHead(206, { etag, 'content-range': `bytes ${from}-${Math.min(to, whole.length - 1)}/${whole.length}` })
+    .end(whole.subarray(from, to + 1))
+
+export const checks = {
+  async 'synchronous access throws ZT_NOT_LOCAL'({ open }) {
+    const file = await open(read('zt2-zstd.zt'))
+    const tensor = file.tensor('raw')
+    for (const call of [() => tensor.data, () => tensor.slice([[0, 1]]).data, () => tensor.toFloat32()])
+      assert.equal(await codeOf(call), 'ZT_NOT_LOCAL')
+    assert.equal(await codeOf(() => tensor.createReadStream()), 'ZT_INVALID_ARG')
+    assert.equal(await codeOf(() => file.prefetch()), 'ZT_NOT_LOCAL')
+    assert.equal(await codeOf(() => file.share()), 'ZT_INVALID_ARG')
+    await file.close({ drain: true })
+  },
+
+  async 'a tensor of a File is a Blob that was not read'({ open }) {
+    const file = await open(fileOf('a.safetensors', safetensors('t', [1, 2, 3])))
+    const blob = file.tensor('t').blob()
+    assert.deepEqual(new Float32Array(await blob.arrayBuffer()), await file.tensor('t').load())
+    file.close()
+    const memory = await open(read('zt2-zstd.zt'))
+    assert.equal(memory.tensor('raw').blob(), undefined)
+    memory.close()
+  },
+
+  async 'an index finds its shards in the list'({ open }) {
+    const index = JSON.stringify({ metadata: {}, weight_map: { a: 'x.safetensors', b: 'y.safetensors' } })
+    const list = [
+      fileOf('y.safetensors', safetensors('b', [3, 4])),
+      new File([index], 'model.safetensors.index.json'),
+      fileOf('x.safetensors', safetensors('a', [1, 2])),
+    ]
+    const file = await open(list)
+    assert.deepEqual([...file.keys()].sort(), ['a', 'b'])
+    assert.deepEqual(await file.tensor('b').load(), Float32Array.of(3, 4))
+    file.close()
+    assert.equal(await codeOf(() => open(list.slice(1, 2))), 'ZT_INCOMPLETE')
+  },
+
+  async 'a list without an index is opened as one file'({ open }) {
+    const file = await open(
+      [safetensors('a', [1]), safetensors('b', [2])].map((one) => new Blob([one.head, one.bytes])),
+    )
+    assert.deepEqual([...file.keys()], ['a', 'b'])
+    assert.deepEqual(await file.tensor('b').load(), Float32Array.of(2))
+    file.close()
+  },
+
+  async 'a file may be larger than 4 GiB'({ open }) {
+    const offset = 6 * 2 ** 30
+    const { head, bytes, byteLength } = safetensors('t', [1, 2, 3, 4], offset)
+    const reads = []
+    const source = {
+      byteLength,
+      read(from, length) {
+        reads.push(length)
+        const out = new Uint8Array(length)
+        if (from < head.length) out.set(head.subarray(from, from + length))
+        const start = byteLength - bytes.length
+        if (from + length > start) out.set(bytes.subarray(Math.max(from - start, 0)), Math.max(start - from, 0))
+        return out
+      },
+    }
+    const file = await open(source)
+    assert.deepEqual(await file.tensor('t').load({ slice: [[1, 3]] }), Float32Array.of(2, 3))
+    assert.ok(reads.every((length) => length <= 8 * 2 ** 20))
+    assert.equal(file.byteLength, byteLength)
+    file.close()
+  },
+
+  async 'what the caller throws is the cause'({ open }) {
+    const thrown = new Error('the disk is on fire')
+    const source = { byteLength: 1000, read: () => Promise.reject(thrown) }
+    await assert.rejects(open(source), { code: 'ZT_IO', cause: thrown })
+    await assert.rejects(open({ byteLength: 1000, read: () => new Uint8Array(1) }), { code: 'ZT_IO' })
+    await assert.rejects(open(17), { code: 'ZT_INVALID_ARG' })
+    await assert.rejects(open(read('zt2-zstd.zt'), { shards: 'all' }), { code: 'ZT_INVALID_ARG' })
+  },
+
+  async 'an aborted call rejects with the reason, and reading ends'({ open }) {
+    const stop = new AbortController()
+    let aborted = false
+    const source = {
+      byteLength: 1000,
+      read: (_offset, _length, { signal }) =>
+        new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => {
+            aborted = true
+            reject(signal.reason)
+          })
+        }),
+    }
+    const opening = open(source, { signal: stop.signal })
+    setImmediate(() => stop.abort('enough'))
+    assert.equal(await opening.catch((reason) => reason), 'enough')
+    assert.ok(aborted)
+  },
+
+  async 'close ends the calls in flight'({ open }) {
+    const bytes = read('zt2-zstd.zt')
+    let isOpen = false
+    const file = await open({
+      byteLength: bytes.length,
+      read: (offset, length) => (isOpen ? new Promise(() => {}) : bytes.subarray(offset, offset + length)),
+    })
+    isOpen = true
+    const loading = file.tensor('frames').load()
+    file.close()
+    await assert.rejects(loading, { code: 'ZT_CLOSED' })
+    assert.equal(await codeOf(() => file.tensor('frames')), 'ZT_CLOSED')
+  },
+
+  async 'many files and calls at once'({ open, compare }) {
+    const bytes = read('zt2-zstd.zt')
+    const files = await Promise.all(Array.from({ length: 50 }, () => open(bytes)))
+    const loads = files.flatMap((file) => [...file.values()].map((tensor) => tensor.load()))
+    const expected = await Promise.all([...files[0].values()].map((tensor) => tensor.load()))
+    for (const [at, loaded] of (await Promise.all(loads)).entries())
+      assert.deepEqual(loaded, expected[at % expected.length])
+    assert.equal((await compare(files[0].tensor('frames'), files[1].tensor('frames'))).equal, true)
+    for (const file of files) file.close()
+  },
+
+  async 'a component that decodes to more than 1 GiB is ZT_LIMIT'({ open }) {
+    const bytes = read('zt2-zstd.zt')
+    const file = await open(bytes, { maxDecodedBytes: 1000 })
+    assert.equal(await codeOf(() => file.tensor('frames').load()), 'ZT_LIMIT')
+    file.close()
+  },
+
+  async 'a URL is read by ranges, and its query is never shown'({ open }) {
+    const ranges = []
+    await serving(
+      (response, from, to) => {
+        ranges.push(to - from + 1)
+        partial(response, from, to)
+      },
+      async (url) => {
+        const file = await open(url)
+        assert.deepEqual(await file.tensor('t').load({ slice: [[50_000, 50_002]] }), Float32Array.of(50_000, 50_001))
+        assert.ok(file.path.endsWith('/model.safetensors'), file.path)
+        assert.ok(ranges.reduce((sum, length) => sum + length, 0) < whole.length)
+        file.close()
+      },
+    )
+  },
+
+  async 'a server that lies is an error'({ open }) {
+    const lies = {
+      'another version': (response, from, to, count) => partial(response, from, to, `"${count}"`),
+      'no range': (response, from, to, count) =>
+        count === 1 ? partial(response, from, to) : response.writeHead(200).end(whole),
+      'fewer bytes': (response, from, to, count) =>
+        count === 1
+          ? partial(response, from, to)
+          : response.writeHead(206, { etag: '"1"' }).end(whole.subarray(from, to)),
+      'more bytes': (response, from, to, count) =>
+        count === 1
+          ? partial(response, from, to)
+          : response.writeHead(206, { etag: '"1"' }).end(whole.subarray(from, to + 2)),
+      'another range': (response, from, to, count) =>
+        count === 1 ? partial(response, from, to) : partial(response, from - 1, to - 1),
+      'no file': (response) => response.writeHead(404).end(),
+      'no permission': (response) => response.writeHead(403).end(),
+    }
+    for (const [what, lie] of Object.entries(lies)) {
+      let count = 0
+      const error = await serving(
+        (response, from, to) => {
+          count += 1
+          lie(response, from, to, count)
+        },
+        async (url) => {
+          try {
+            const file = await open(url)
+            await file.tensor('t').load()
+          } catch (error) {
+            return error
+          }
+          return undefined
+        },
+      )
+      assert.equal(error?.code, 'ZT_IO', what)
+      assert.ok(!error.message.includes('secret'), error.message)
+    }
+  },
+
+  async 'a server is asked again after a transient failure, and one without ranges is read whole'({ open }) {
+    let count = 0
+    await serving(
+      (response, from, to) => {
+        count += 1
+        if (count === 1) response.writeHead(503).end()
+        else partial(response, from, to)
+      },
+      async (url) => (await open(url)).close(),
+    )
+    await serving(
+      (response) => response.writeHead(200).end(whole),
+      async (url) => {
+        const file = await open(url)
+        assert.equal((await file.tensor('t').load()).length, 100_000)
+        file.close()
+      },
+    )
+  },
+}

@@ -1,0 +1,2 @@
+// `ztensor/web` is the package @ztensor/web, which is installed separately.
+export * from '@ztensor/web'
