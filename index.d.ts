@@ -745,8 +745,7 @@ interface TakeOptions {
 	transferable?: boolean | undefined;
 	signal?: AbortSignal | undefined;
 }
-/** How to load elements in pieces. */
-export interface LoadToOptions {
+interface LoadToOptions {
 	/** The type of the result, as for `load`. */
 	as?: LoadDType | undefined;
 	signal?: AbortSignal | undefined;

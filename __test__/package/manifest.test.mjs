@@ -98,6 +98,7 @@ test('a platform package is limited to its platform, and has no install scripts'
 test('package.json, Cargo.toml and every lock file have one version', (t) => {
   const [, version] = /^\[workspace\.package\]\nversion = "(.*)"/m.exec(read('Cargo.toml'))
   t.is(version, manifest.version)
+  t.is(JSON.parse(read('packages/web/package.json')).version, manifest.version)
   t.is(JSON.parse(read('package-lock.json')).version, manifest.version)
   t.true(read('Cargo.lock').includes(`name = "ztensor-node"\nversion = "${version}"`))
 })

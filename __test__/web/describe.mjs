@@ -88,7 +88,7 @@ export async function describeFile({ open, compare }, source, options, counts) {
   if (typeof file === 'string') return text([file])
   const { format, version, size, byteLength } = file
   const lines = [format, version ?? null, size, byteLength, file.warnings.map(({ code, tensor }) => [code, tensor])]
-  lines.push(text(file.attributes))
+  lines.push(text(file.metadata))
   lines.push(await outcome(async () => verified(await file.verify())))
   lines.push(await outcome(async () => Array.from(await file.load(), ([name, one]) => [name, describe(one)])))
   lines.push(await outcome(() => file.contentDigest()))

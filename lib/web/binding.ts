@@ -33,7 +33,7 @@ const DECODED = 4 * 2 ** 20
 const SMALL = 2 ** 20
 
 /** Cancels the work that it controls. */
-class Control {
+class Control implements Binding.Control {
   readonly #stop = new AbortController()
   readonly #counts: [number, number, number, number] = [0, 0, 0, 0]
 
@@ -61,7 +61,7 @@ class Control {
 }
 
 /** A block of memory that JavaScript has already. */
-class Memory {
+class Memory implements Binding.Memory {
   #bytes: Uint8Array<ArrayBuffer>
 
   constructor(bytes: Uint8Array<ArrayBuffer>) {
@@ -94,7 +94,7 @@ class Memory {
 }
 
 /** Pieces of one tensor, in order. */
-class Outflow {
+class Outflow implements Binding.Outflow {
   #pieces: AsyncIterator<Memory> | undefined
 
   /** Sets what produces the pieces. */
@@ -298,8 +298,11 @@ class Session {
   }
 }
 
+/** What the wrapper never calls for a remote file: it stages only the caller's memory. */
+type Staging = 'checkPacked' | 'stage' | 'stageAll' | 'stageTaken'
+
 /** An open file. */
-class NativeFile {
+class NativeFile implements Omit<Binding.NativeFile, Staging> {
   readonly #session: Session
   readonly #head: Head
   readonly #tree: Tree
@@ -645,9 +648,10 @@ class NativeFile {
     const blocks: Memory[] = []
     const locations = new Float64Array(ordinals.length * 2)
     await this.#inBatches(ordinals, control, async (batch, from, spans) => {
-      const alone = batch.length === 1 && division?.dims[from] !== undefined ? division.dims[from] >= 0 : false
+      const isWhole = (division?.dims[from] ?? -1) < 0
       const bytes = spans.reduce((sum, { length }) => sum + length, 0)
-      if (batch.length === 1 && !alone && bytes > SMALL) {
+      // A large tensor need not enter the module.
+      if (batch.length === 1 && isWhole && bytes > SMALL) {
         const ordinal = batch[0] as number
         const component = this.components(ordinal).findIndex(({ role }) => role === 'data')
         locations.set([blocks.length, 0], from * 2)
@@ -781,7 +785,22 @@ async function compare(
   }
 }
 
-/** The half of the binding that reads. */
+/** The part of the binding that reads. */
+type Reading = Pick<
+  typeof Binding,
+  | keyof typeof kernels
+  | 'Control'
+  | 'Outflow'
+  | 'abandonedLosses'
+  | 'armFaultHandler'
+  | 'formats'
+  | 'hookBuffers'
+  | 'losses'
+  | 'onMappingLost'
+  | 'sealBuffers'
+  | 'takePanic'
+>
+
 export const binding = {
   ...kernels,
   Control,
@@ -796,4 +815,4 @@ export const binding = {
   onMappingLost() {},
   armFaultHandler() {},
   abandonedLosses: () => 0,
-}
+} satisfies Reading & { NativeFile: unknown; compare: unknown }

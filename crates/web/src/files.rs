@@ -24,7 +24,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A file, as far as it was fetched.
+/// A file, and the bytes of it that were fetched.
 pub struct HostFile {
     length: u64,
     fetched: Mutex<Fetched>,
@@ -115,7 +115,7 @@ impl ReadAt for HostFile {
     }
 }
 
-/// The files that a file system has, as far as the host was asked.
+/// The files that the host was asked for.
 #[derive(Default)]
 pub struct Host {
     /// `None`: there is no such file.
