@@ -5,6 +5,20 @@ import type { InspectOptions, inspect } from 'node:util'
 
 export type { InspectOptions, Readable }
 
+/** A typed array of any class. */
+export type AnyArray =
+  | Int8Array
+  | Uint8Array
+  | Uint8ClampedArray
+  | Int16Array
+  | Uint16Array
+  | Int32Array
+  | Uint32Array
+  | Float32Array
+  | Float64Array
+  | BigInt64Array
+  | BigUint64Array
+
 /** A channel of messages, as in `node:diagnostics_channel`. */
 export interface Channel {
   readonly hasSubscribers: boolean
@@ -28,7 +42,7 @@ export interface Host {
     isMap(value: unknown): boolean
     isNativeError(value: unknown): value is Error
     isSharedArrayBuffer(value: unknown): value is SharedArrayBuffer
-    isTypedArray(value: unknown): value is NodeJS.TypedArray
+    isTypedArray(value: unknown): value is AnyArray
     isUint8Array(value: unknown): value is Uint8Array
   }
   /** Calls a function in the next turn of the event loop. */

@@ -1,5 +1,5 @@
 // The host in browsers and their workers.
-import type { Host, InspectOptions } from './host.js'
+import type { AnyArray, Host, InspectOptions } from './host.js'
 
 export type { InspectOptions, Readable } from './host.js'
 
@@ -57,7 +57,7 @@ export const types: Host['types'] = {
   isMap: (value) => tag(value) === 'Map',
   isNativeError: (value): value is Error => tag(value) === 'Error',
   isSharedArrayBuffer: (value): value is SharedArrayBuffer => tag(value) === 'SharedArrayBuffer',
-  isTypedArray: (value): value is NodeJS.TypedArray => kindOf(value) !== undefined,
+  isTypedArray: (value): value is AnyArray => kindOf(value) !== undefined,
   isUint8Array: (value): value is Uint8Array => kindOf(value) === 'Uint8Array',
 }
 

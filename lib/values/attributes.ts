@@ -1,4 +1,4 @@
-import { inspect } from 'node:util'
+import { inspect } from '#host'
 import type { FlatAttributes } from '../native/binding.js'
 import { invalid } from '../native/errors.js'
 import { isMap, isPlainObject, isUint8Array } from '../native/realm.js'
