@@ -109,7 +109,8 @@ export const checks = {
         const out = new Uint8Array(length)
         if (from < head.length) out.set(head.subarray(from, from + length))
         const start = byteLength - bytes.length
-        if (from + length > start) out.set(bytes.subarray(Math.max(from - start, 0)), Math.max(start - from, 0))
+        if (from + length > start)
+          out.set(bytes.subarray(Math.max(from - start, 0), from + length - start), Math.max(start - from, 0))
         return out
       },
     }
