@@ -12,8 +12,8 @@ import {
   validateText,
   wrongType,
 } from '../values/arguments.js'
-import { validateFolder } from '../values/folder.js'
 import { checkGlobs, namesMatching } from '../values/filter.js'
+import { validateFolder } from '../values/folder.js'
 import { type DownloadProgress, type RemoteAccess, type RemoteOptions, remoteRequest } from '../values/remote.js'
 import { type Destination, downloading, type FetchProgress, fetchFiles } from './fetch.js'
 import { type Place, placeOf, urlOf } from './place.js'
