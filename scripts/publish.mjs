@@ -1,5 +1,5 @@
 // node scripts/publish.mjs FOLDER [--dry-run | --rehearse REGISTRY [--any-size=PLATFORM] PLATFORM...]: publishes the platform packages with
-// the addons in FOLDER, then the main package, each with provenance. Every addon must exist and pass scripts/check-addons.mjs. A version
+// the addons in FOLDER, then @ztensor/web (`npm run build:web`), then the main package, each with provenance. Every addon must exist and pass scripts/check-addons.mjs. A version
 // that is already published is skipped, so that a release that stopped halfway can be run again. CI calls this on a version tag, and with
 // --dry-run on every push. A rehearsal publishes to a registry on this machine, without provenance, and checks the addons of these
 // platforms only.
@@ -8,7 +8,7 @@ import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { checkAddons } from './check-addons.mjs'
-import { npm, runOrExit } from './command.mjs'
+import { npm, root, runOrExit } from './command.mjs'
 import { createMainPackage } from './main-package.mjs'
 import { binaryOf, manifest } from './platform.mjs'
 import { addAddon, platformPackages } from './platform-packages.mjs'
@@ -49,10 +49,15 @@ const toCheck = platformPackages.filter(({ platform }) => registry === undefined
 const wrong = checkAddons(toCheck, from, registry === undefined ? [] : values['any-size'])
 if (wrong.length > 0) stop(`nothing is published: the addon is wrong for ${wrong.join(', ')}`)
 
+// A rehearsal is about addons, and npm run test:web about this package.
+const web = registry === undefined ? [{ name: '@ztensor/web', folder: join(root, 'packages/web') }] : []
+if (web.some(({ folder }) => !existsSync(join(folder, 'ztensor.wasm'))))
+  stop('nothing is published: npm run build:web has not built @ztensor/web')
+
 for (const one of platformPackages) addAddon(one, from)
 const main = { name: manifest.name, folder: createMainPackage() }
 const distTag = manifest.version.includes('-') ? 'next' : 'latest'
-for (const { name, folder: packageFolder } of [...platformPackages, main]) {
+for (const { name, folder: packageFolder } of [...platformPackages, ...web, main]) {
   if (values['dry-run']) {
     runOrExit(...npm(['pack', '--dry-run', packageFolder]))
   } else if (isPublished(name)) {
