@@ -358,7 +358,7 @@ if (hasPeaks) {
     },
     'a chunk that is not compressed': () =>
       scratchFile(hdf5Stored([LARGE, ROW], [LARGE, ROW], [Buffer.alloc(LARGE * ROW * 4, 7)]), 'a.h5'),
-    'one compressed buffer of Arrow': () => fixturePath('arrow/one-buffer-zstd.arrow'),
+    'one compressed buffer of Arrow': () => fixturePath('arrow-large/one-buffer-zstd.arrow'),
   }
   // docs/limits.md lists these.
   const UNBOUNDED = {
