@@ -213,6 +213,8 @@ export const checks = {
           : response.writeHead(206, { etag: '"1"' }).end(whole.subarray(from, to + 2)),
       'another range': (response, from, to, count) =>
         count === 1 ? partial(response, from, to) : partial(response, from - 1, to - 1),
+      'more bytes at first': (response) => response.writeHead(206, { etag: '"1"' }).end(Buffer.alloc(2 ** 20)),
+      'another range at first': (response, from, to) => partial(response, from + 1, to),
       'no file': (response) => response.writeHead(404).end(),
       'no permission': (response) => response.writeHead(403).end(),
     }

@@ -72,8 +72,13 @@ export async function openUrl(
   if (status === 416 && first.headers.get('content-range')?.endsWith('/0')) return memory(new Uint8Array(0))
   if (status !== 206) throw failed(url, `the server answered HTTP ${status}`, status)
   const version = versionOf(first)
-  const head = new Uint8Array(await first.arrayBuffer())
-  const total = Number(/\/(\d+)$/.exec(first.headers.get('content-range') ?? '')?.[1] ?? Number.NaN)
+  const range = first.headers.get('content-range')
+  if (range !== null && !range.startsWith('bytes 0-')) {
+    await first.body?.cancel()
+    throw failed(url, `the server sent another range than the one of the request: ${range}`)
+  }
+  const head = await atMost(first, FIRST, () => failed(url, `the server sent more than the first ${FIRST} bytes`))
+  const total = Number(/\/(\d+)$/.exec(range ?? '')?.[1] ?? Number.NaN)
   // Without Access-Control-Expose-Headers a page does not see the range.
   const byteLength = Number.isInteger(total)
     ? total
@@ -119,6 +124,13 @@ async function lengthOf(url: string, headers: Readonly<Record<string, string>>, 
 
 /** Reads exactly so many bytes, and stops a server that sends more. */
 async function bounded(response: Response, length: number, error: () => Error): Promise<Uint8Array> {
+  const bytes = await atMost(response, length, error)
+  if (bytes.byteLength !== length) throw error()
+  return bytes
+}
+
+/** Reads at most so many bytes, and stops a server that sends more. */
+async function atMost(response: Response, length: number, error: () => Error): Promise<Uint8Array> {
   const bytes = new Uint8Array(length)
   const reader = response.body?.getReader()
   let at = 0
@@ -132,8 +144,7 @@ async function bounded(response: Response, length: number, error: () => Error): 
     bytes.set(next.value, at)
     at += next.value.byteLength
   }
-  if (at !== length) throw error()
-  return bytes
+  return bytes.subarray(0, at)
 }
 
 function memory(bytes: Uint8Array): FileSource {
