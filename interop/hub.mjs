@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline'
 import { pathToFileURL } from 'node:url'
 import { open } from 'ztensor'
 import { download, listCache, removeCached, verifyCache } from 'ztensor/hub'
-import { startHub } from '../__test__/remote/hub.mjs'
+import { described, startHub } from '../__test__/remote/hub.mjs'
 import { withVariables } from '../__test__/remote/variables.mjs'
 import { environment } from './peers.mjs'
 import { npmPackage } from './servers/programs.mjs'
@@ -133,6 +133,9 @@ async function incompleteOf(repository) {
   }
 }
 
+/** The entity tag of the large file in the storage. */
+const TAG = `"${described('model.bin', LARGE).stored}"`
+
 /** Answers requests for the storage with the first half of what they ask, and then nothing until `release` is called. */
 function halving() {
   const held = []
@@ -142,7 +145,7 @@ function halving() {
     const [, first = '0', last = ''] = /(\d+)-(\d*)/.exec(request.headers.range ?? '') ?? []
     const end = last === '' ? LARGE.length : Number(last) + 1
     if (end - Number(first) < 2 ** 20) return false
-    const headers = { 'content-length': end - Number(first), etag: '"storage"' }
+    const headers = { 'content-length': end - Number(first), etag: TAG }
     if (request.headers.range === undefined) response.writeHead(200, headers)
     else {
       const range = `bytes ${first}-${end - 1}/${LARGE.length}`

@@ -48,6 +48,7 @@ const CALLS = {
   'tensor.load into': (file) => w(file).load({ into: new Float32Array(VALUES.length) }),
   'tensor.load as int32': (file) => file.tensor('i').load({ as: 'int32' }),
   'tensor.take': (file) => w(file).take([3, 1]),
+  'tensor.loadTo': (file) => w(file).loadTo(() => {}),
   'tensor.loadCsr': (file) => file.tensor('m').loadCsr(),
   'tensor.loadCoo': (file) => file.tensor('k').loadCoo(),
   'tensor.verify': (file) => w(file).verify(),

@@ -30,8 +30,8 @@ const KNOWN = [
   'Symbol(nodejs.util.inspect.custom)',
   'Symbol(Symbol.toStringTag)',
 ]
-/** Calls that fail for any file: a sparse tensor has no slices, bytes are not float16. */
-const MISUSED = ['float16', 'shard', 'slice', 'toFloat32']
+/** Calls that fail for any file: a sparse tensor has no slices and no Blob, bytes are not float16. */
+const MISUSED = ['blob', 'float16', 'shard', 'slice', 'toFloat32']
 
 if (canMap(1) && process.platform !== 'win32') {
   test('every call on a lost file, its tensors and their components reports it', (t) => {
@@ -60,6 +60,7 @@ if (canMap(1) && process.platform !== 'win32') {
       const ARGUMENTS = {
         tensor: ['w'], get: ['w'], has: ['w'], forEach: [() => {}], plan: [{ rank: 0, worldSize: 1, rules: { '*': 'replicate' } }],
         [Symbol.for('ztensor.outline')]: [{ items: 0, units: 0 }], slice: [[[0, 1]]], shard: [{ dim: 0, rank: 0, worldSize: 2 }], take: [[0]],
+        loadTo: [() => {}],
       }
       const targets = { file, w: tensors.w, m: tensors.m, k: tensors.k, 'w.data': components.w, 'm.values': components.m }
       for (const [name, target] of Object.entries(targets)) {

@@ -13,7 +13,7 @@ const sha = (algorithm, ...parts) => {
 const LARGE = 4096
 
 /** A file of a repository: how the hub names and lists it. */
-function described(path, bytes) {
+export function described(path, bytes) {
   const oid = sha('sha1', `blob ${bytes.length}\0`, bytes)
   if (bytes.length < LARGE) return { path, bytes, etag: oid, oid, stored: oid }
   const sha256 = sha('sha256', bytes)
