@@ -32,11 +32,11 @@ export async function checkPackages(check, platforms, addons, work, { quick }) {
   const main = await pack(createMainPackage(), work)
   await check('the main package contains only the compiled wrapper, its types and its documents', () => {
     const tooOld = 'ztensor-needs-typescript-5.4-or-newer.d.ts'
-    const documents = ['CHANGELOG.md', 'LICENSE', 'README.md', ...TYPES, 'package.json', tooOld]
+    const documents = ['CHANGELOG.md', 'LICENSE', 'README.md', ...TYPES, 'web.d.mts', 'package.json', tooOld]
     const rest = main.paths.filter((path) => !documents.includes(path))
     const missing = documents.filter((path) => !main.paths.includes(path))
     const modules = [...ENTRIES, 'shared', 'deferred', 'cli', 'command', 'report-page'].map((name) => `dist/${name}.js`)
-    const dist = [...modules, ...ENTRIES.map((name) => `dist/${name}.mjs`)]
+    const dist = [...modules, ...[...ENTRIES, 'web'].map((name) => `dist/${name}.mjs`)]
     const unexpected = rest.filter((path) => !dist.includes(path))
     assert.deepEqual({ missing, unexpected }, { missing: [], unexpected: [] })
     for (const path of dist) assert.ok(rest.includes(path), path)
@@ -50,11 +50,17 @@ export async function checkPackages(check, platforms, addons, work, { quick }) {
   await check('publint finds nothing', () =>
     succeed(process.execPath, [join(root, 'node_modules/publint/src/cli.js'), '--strict', main.tarball]),
   )
-  await check('the types resolve in every module system (attw)', () =>
+  const attw = (...args) =>
     succeed(process.execPath, [
       join(root, 'node_modules/@arethetypeswrong/cli/dist/index.js'),
-      ...['--no-color', '--profile', 'node16', main.tarball],
-    ]),
+      ...['--no-color', main.tarball, ...args],
+    ])
+  await check('the types resolve in every module system (attw)', () =>
+    attw('--profile', 'node16', '--exclude-entrypoints', './web'),
+  )
+  // It is an ES module, as @ztensor/web is.
+  await check('the types of ztensor/web resolve in ES modules (attw)', () =>
+    attw('--profile', 'esm-only', '--entrypoints', './web'),
   )
   for (const one of platforms) {
     assert.ok(addAddon(one, addons), `no addon for ${one.platform}: run \`npm run build\``)
