@@ -121,6 +121,7 @@ async function setup(given, options = {}) {
 
 /** The incomplete file of model.bin once it has bytes. */
 async function incompleteOf(repository) {
+  const deadline = Date.now() + 60_000
   for (;;) {
     const folder = join(repository, 'blobs')
     const names = existsSync(folder) ? readdirSync(folder).filter((blob) => blob.endsWith('.incomplete')) : []
@@ -129,6 +130,7 @@ async function incompleteOf(repository) {
       .map((name) => join(folder, name))
       .find((one) => (statSync(one, { throwIfNoEntry: false })?.size ?? 0) > 1000)
     if (path !== undefined) return path
+    if (Date.now() > deadline) throw new Error('no download has begun')
     await new Promise((resolve) => setImmediate(resolve))
   }
 }
@@ -283,9 +285,9 @@ const SCENARIOS = {
     const { files: done } = await downloading
     equal([done[0].isNew, fetched()], [false, []], 'fetched')
   },
-  'Python waits for our lock, and fetches nothing': async ({ python, run, fetched, release }) => {
+  'Python waits for our lock, and fetches nothing': async ({ python, run, repository, fetched, release }) => {
     const ours = run(() => download('hf://o/r/model.bin'))
-    await release.reached
+    await incompleteOf(repository)
     python.send(['file', { ...repo, filename: 'model.bin' }])
     release()
     const { path } = await ours
@@ -416,11 +418,7 @@ export async function compareHub({ build, python, interop }) {
     const holding = HELD.includes(what) ? halving() : undefined
     const given = { python: current, older, javascript, interop, variables }
     const made = await setup(given, holding === undefined ? {} : { onRequest: holding.onRequest })
-    const release = Object.assign(() => holding?.release(), {
-      get reached() {
-        return incompleteOf(made.repository)
-      },
-    })
+    const release = () => holding?.release()
     let error
     await scenario({ ...made, release }).catch((thrown) => {
       error = thrown
