@@ -309,7 +309,7 @@ test('a killed process leaves whole blocks, and missing ones are fetched', async
   const program = `
     import { open } from 'ztensor'
     const file = await open(${JSON.stringify(server.url('/m.safetensors'))}, { remote: { cache: ${JSON.stringify(cache)}, concurrency: 1, pieceBytes: ${MIB} } })
-    await file.prefetch(undefined, { maxBytes: 65536 })`
+    await file.prefetch(undefined, { concurrentBytes: 65536 })`
   const { running, ended } = await child(program)
   await stopped
   running.kill('SIGKILL')
