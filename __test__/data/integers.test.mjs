@@ -153,3 +153,17 @@ test('casts values of a sparse tensor to a narrower type if they fit', async (t)
   )
   t.regex(error.message, /element 1 is 300, which int8 cannot represent/)
 })
+
+test('a load that the failure of another tensor stops ends with that error', async (t) => {
+  const file = await open(await written({ version: '1.0' }))
+  t.teardown(() => file.close())
+  const reason = await rejectionOf(() => file.tensor('bytes').load({ as: 'int8' }))
+  t.is(reason?.tensor, 'bytes')
+  const stop = new AbortController()
+  const into = new Int32Array(COUNT)
+  const loading = rejectionOf(() => file.tensor('fits').load({ as: 'int32', into, signal: stop.signal }))
+  // The integers are converted in three turns of the event loop.
+  while (into[0] === 0) await new Promise((turn) => setImmediate(turn))
+  stop.abort(reason)
+  t.is(await loading, reason)
+})

@@ -433,7 +433,9 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
     try {
       await convertIntegers(input, from, target, to, () => this.#store.check(signal))
     } catch (error) {
-      if (!(error instanceof ZTensorError) || error.code !== 'ZT_BAD_DTYPE') throw error
+      // The reason of a signal names another tensor, whose failure stops this one.
+      const isOwn = error instanceof ZTensorError && error.code === 'ZT_BAD_DTYPE' && error.tensor === undefined
+      if (!isOwn) throw error
       throw this.#error('ZT_BAD_DTYPE', error.message)
     }
     return target
