@@ -1,7 +1,7 @@
 // The configuration of a model, from the `config.json` next to its weights.
 import { constants } from 'node:fs'
 import { open, realpath } from 'node:fs/promises'
-import { dirname, join, relative } from 'node:path'
+import { dirname, join, sep } from 'node:path'
 import { isPlainObject } from '../native/realm.js'
 import { TensorFile } from '../read/file.js'
 
@@ -19,8 +19,8 @@ async function bytesOf(path: string): Promise<Buffer | undefined> {
   }
 }
 
-/** Whether `path` is in `folder`. Both have no links. */
-const isIn = (folder: string, path: string): boolean => !relative(folder, path).startsWith('..')
+/** Whether `path` is in `folder`. Both are absolute and have no links. */
+const isIn = (folder: string, path: string): boolean => path.startsWith(folder.endsWith(sep) ? folder : folder + sep)
 
 /**
  * The configuration next to the weights of a local file: an object of `config.json` that says what model it is. A link counts only
