@@ -127,38 +127,27 @@ function metadataPairs(value: unknown): MetadataPairs {
   })
 }
 
+/** Options that a task has as they were given, in the order of its JSON. */
+const AS_GIVEN = [
+  'digest',
+  'compression',
+  'alignment',
+  'cast',
+  'dtype',
+  'dequantize',
+  'copyMetadata',
+  'copyAttributes',
+  'strictMetadata',
+] as const
+
 /** The options of each task. Machines find an importance matrix by its absolute path, and the file names it as `convert` does. */
 function taskOptions(
   { canonical, shards }: Writing,
-  {
-    digest,
-    compression,
-    alignment,
-    cast,
-    dtype,
-    dequantize,
-    copyMetadata,
-    copyAttributes,
-    strictMetadata,
-    skip = false,
-    ...read
-  }: PlanConvertOptions,
+  read: PlanConvertOptions,
   { format, version }: ConvertOptions,
 ): object {
-  const metadata = optional(read.metadata, metadataPairs)
-  const how = {
-    digest,
-    compression,
-    alignment,
-    cast,
-    dtype,
-    dequantize,
-    copyMetadata,
-    copyAttributes,
-    strictMetadata,
-    skip,
-    metadata,
-  }
+  const given = Object.fromEntries(AS_GIVEN.map((option) => [option, read[option]]))
+  const how = { ...given, skip: read.skip ?? false, metadata: optional(read.metadata, metadataPairs) }
   const common = { format, version, ...(canonical ? { canonical: false } : {}), ...how }
   if (shards !== 'numbers') return common
   const { quantize, requantize, checkpoint } = read
