@@ -2,7 +2,7 @@
 import { promises } from 'node:fs'
 import { basename, dirname, join, resolve, sep } from 'node:path'
 import { invalid, ZTensorError } from '../native/errors.js'
-import { type JobOptions, type ValidJob, withRates } from '../native/job.js'
+import { type Counts, type JobOptions, type ValidJob, withRates } from '../native/job.js'
 import { urlText } from '../native/realm.js'
 import {
   optional,
@@ -289,7 +289,7 @@ export async function verifyCache(url?: string | URL, options?: VerifyCacheOptio
     const all = (await namesIn(root)).filter((name) => REPOSITORY.test(name)).map((name) => join(root, name))
     const files: Checked[] = []
     for (const folder of place === undefined ? all.sort() : [place.folder]) files.push(...(await filesToCheck(folder)))
-    const result = await check(files, removes, withRates(read.onProgress), signal)
+    const result = await check(files, removes, withRates<Counts>(read.onProgress), signal)
     signal?.throwIfAborted()
     return result
   } catch (error) {

@@ -1,7 +1,7 @@
 // Downloads files of the Hugging Face hub to its cache, or to a folder.
 import { resolve } from 'node:path'
 import { invalid, ZTensorError } from '../native/errors.js'
-import { ratesOf } from '../native/job.js'
+import { withRates } from '../native/job.js'
 import { urlText } from '../native/realm.js'
 import {
   optional,
@@ -15,7 +15,7 @@ import {
 import { checkGlobs, namesMatching } from '../values/filter.js'
 import { validateFolder } from '../values/folder.js'
 import { type DownloadProgress, type RemoteAccess, type RemoteOptions, remoteRequest } from '../values/remote.js'
-import { type Destination, downloading, type FetchProgress, fetchFiles } from './fetch.js'
+import { type Destination, downloading, type FetchJob, type FetchProgress, fetchFiles } from './fetch.js'
 import { type Place, placeOf, urlOf } from './place.js'
 import { type HubFile, isOffline, type Revision, revisionOf } from './revision.js'
 import { snapshotPath, writeMissing, writeRef } from './snapshot.js'
@@ -82,21 +82,18 @@ export async function download(url: string | URL, options?: DownloadOptions): Pr
   if (filter !== undefined) checkGlobs('filter', filter, names, 'file')
   const files = matches === undefined ? named : named.filter(({ path }) => matches(path))
   const to = { place, commit: revision.commit, folder, remote: downloading(remote) }
-  const fetched = await fetchRevision(to, files, { onProgress: withRates(read.onProgress), signal })
+  const fetched = await fetchRevision(to, files, { onProgress: reporter(read.onProgress), signal })
   signal?.throwIfAborted()
   const downloaded = fetched.map((file, at) => ({ name: (files[at] as HubFile).path, ...file }))
   const root = snapshotPath(folder ?? place.folder, revision.commit, place.path)
   return { path: folder === undefined ? root : resolve(folder, place.path), commit: revision.commit, files: downloaded }
 }
 
-/** Adds the rates since now to what the caller's function gets. */
-export function withRates(onProgress: DownloadOptions['onProgress']) {
-  if (onProgress === undefined) return undefined
-  const began = performance.now()
-  return (progress: FetchProgress) => {
-    refusePromise('onProgress', onProgress({ ...progress, ...ratesOf(progress, performance.now() - began) }))
-  }
-}
+/** What a download reports to: the caller's function, which gets rates since now and must not be async. */
+export const reporter = (onProgress: DownloadOptions['onProgress']): FetchJob['onProgress'] =>
+  withRates<FetchProgress>(
+    onProgress && ((progress: DownloadProgress) => refusePromise('onProgress', onProgress(progress))),
+  )
 
 /** The files of a revision that a URL names: the file, those of the folder, or all. */
 async function filesOf(place: Place, { commit, files }: Revision, remote: RemoteAccess): Promise<readonly HubFile[]> {

@@ -1,6 +1,6 @@
 // Downloads the files of a model that was opened by URL to the cache of the hub's clients.
 import type { RemoteAccess } from '../values/remote.js'
-import { fetchRevision, withRates } from './download.js'
+import { fetchRevision, reporter } from './download.js'
 import { downloading } from './fetch.js'
 import { placeOf, urlOf } from './place.js'
 import { type HubFile, revisionOf } from './revision.js'
@@ -39,7 +39,7 @@ export async function fillCache(
       paths.has(path) ||
       (COMPANION.test(path) && folders.has(folderOf(path)) && (byteLength ?? MAX_COMPANION + 1) <= MAX_COMPANION)
     const to = { place, commit: revision.commit, folder: undefined, remote: downloading(remote) }
-    await fetchRevision(to, revision.files.filter(isWanted), { onProgress: withRates(onProgress), signal })
+    await fetchRevision(to, revision.files.filter(isWanted), { onProgress: reporter(onProgress), signal })
     pinned.push(urlOf(place, revision.commit, place.path))
   }
   return pinned

@@ -45,19 +45,20 @@ const ESTIMATED_AFTER = { ms: 2000, share: 0.02 }
 
 const rated = new WeakSet<object>()
 
+type Rates = Pick<Progress, 'bytesPerSecond' | 'remainingMs'>
+
 /** Adds the rates since now to what the caller's function gets. A function that already does so is returned as it is. */
-export function withRates(onProgress: JobOptions['onProgress']): ValidJob['onProgress'] {
-  if (onProgress === undefined || rated.has(onProgress)) return onProgress as ValidJob['onProgress']
+export function withRates<Done extends Pick<Counts, 'bytes' | 'totalBytes'>>(
+  onProgress: ((progress: Done & Rates) => void) | undefined,
+): ((counts: Done) => void) | undefined {
+  if (onProgress === undefined || rated.has(onProgress)) return onProgress as ((counts: Done) => void) | undefined
   const began = performance.now()
-  const report = (counts: Counts) => onProgress({ ...counts, ...ratesOf(counts, performance.now() - began) })
+  const report = (counts: Done) => onProgress({ ...counts, ...ratesOf(counts, performance.now() - began) })
   rated.add(report)
   return report
 }
 
-export function ratesOf(
-  { bytes, totalBytes }: Pick<Counts, 'bytes' | 'totalBytes'>,
-  ms: number,
-): Pick<Progress, 'bytesPerSecond' | 'remainingMs'> {
+function ratesOf({ bytes, totalBytes }: Pick<Counts, 'bytes' | 'totalBytes'>, ms: number): Rates {
   const isRated = bytes > 0 && ms > 0
   const isEstimated = isRated && ms >= ESTIMATED_AFTER.ms && bytes >= ESTIMATED_AFTER.share * totalBytes
   const remainingMs = isEstimated ? Math.round((ms * (totalBytes - bytes)) / bytes) : undefined

@@ -1,5 +1,5 @@
 import { publicError, rethrowNative, ZTensorError } from '../native/errors.js'
-import { type JobOptions, run, type ValidJob, withRates } from '../native/job.js'
+import { type Counts, type JobOptions, run, type ValidJob, withRates } from '../native/job.js'
 import type { NativeOutcome } from '../native/native.js'
 import { optional, readOptions, validateAbortSignal, validateFunction } from '../values/arguments.js'
 import type { Filter } from '../values/filter.js'
@@ -59,7 +59,7 @@ export function jobOptions(options: JobOptions | undefined): ValidJob {
   const { onProgress, signal } = readOptions(options, ['onProgress', 'signal'])
   optional(onProgress, (value) => validateFunction('onProgress', value))
   optional(signal, validateAbortSignal)
-  return { onProgress: withRates(onProgress), signal }
+  return { onProgress: withRates<Counts>(onProgress), signal }
 }
 
 /** Verifies tensors by ordinal. With `whole`, also reports damage of the file that belongs to no tensor. */
