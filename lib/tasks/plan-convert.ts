@@ -127,7 +127,7 @@ function metadataPairs(value: unknown): MetadataPairs {
   })
 }
 
-/** Options that a task has as they were given, in the order of its JSON. */
+/** Options that a task stores unchanged, in the order of its JSON. */
 const AS_GIVEN = [
   'digest',
   'compression',
