@@ -390,7 +390,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         .option('--requantize', 'with --quantize: also quantize tensors that are quantized already')
         .option(
           '--metadata <key=value...>',
-          'set metadata of the new file; a value that is JSON has its type, and @FILE is the text of a file',
+          'set metadata of the new file; a value that is JSON has its type, key=@FILE takes the text of a file, @FILE all keys of a JSON object',
         )
         .option('--no-copy-metadata', 'write no metadata of the source')
         .option('--no-copy-attributes', 'write no attributes of tensors')
@@ -463,7 +463,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
         .option('--requantize', 'also quantize tensors that are quantized already')
         .option(
           '--metadata <key=value...>',
-          'set keys of the metadata; a value that is JSON has its type, and @FILE is the text of a file',
+          'set keys of the metadata; a value that is JSON has its type, key=@FILE takes the text of a file, @FILE all keys of a JSON object',
         )
         .addOption(withoutCheckpoint())
         .option('--max-shard-size <size>', 'write files of at most this size, such as 5GB')
@@ -508,7 +508,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
       .addOption(
         new Option(
           '--set <key=value>',
-          'set a key: a value that is JSON has its type, unless the old value is text; @FILE is the text of a file; may be repeated',
+          'set a key: a value that is JSON has its type, unless the old value is text; key=@FILE takes the text of a file, @FILE all keys of a JSON object; may be repeated',
         ).argParser(repeated),
       )
       .addOption(new Option('--remove <key>', 'remove a key; may be repeated').argParser(repeated))
@@ -523,6 +523,7 @@ const COMMANDS: Readonly<Record<string, Describe>> = {
           ['ztensor metadata model.gguf --set general.name=Llama', 'set one key'],
           ['ztensor metadata model.gguf tokenizer.chat_template > t.jinja', 'one value'],
           ['ztensor metadata model.gguf --set tokenizer.chat_template=@t.jinja', 'from a file'],
+          ['ztensor metadata model.gguf --json > m.json', 'all of it, as --set @m.json reads it'],
           ['ztensor metadata model.gguf --remove general.url --in-place', 'without a copy'],
           [`ztensor metadata model.gguf --set 'llama.vocab_size={"type":"uint32","value":5}'`, 'with a type of GGUF'],
         ),

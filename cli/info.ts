@@ -8,7 +8,7 @@ import { shortDtype } from './dtype.js'
 import { describeEach, type EachOptions } from './each.js'
 import { fail } from './failure.js'
 import { NameFilter } from './filter.js'
-import { jsonAttribute, jsonText } from './json.js'
+import { jsonAttribute, jsonText, metadataJson } from './json.js'
 import { type Entry, entries } from './listing.js'
 import { modelFields, modelLine } from './model.js'
 import { showBytes, showCount, showCounted } from './quantity.js'
@@ -142,7 +142,7 @@ function json(file: TensorFile, listed: readonly Entry[]): object {
     files: file.files,
     layouts: Object.fromEntries(totals(listed, ({ tensor }) => tensor.layout)),
     encodings: Object.fromEntries(totals(listed, ({ encoding }) => encoding)),
-    metadata: jsonAttribute(file.metadata),
+    metadata: metadataJson(file.metadata),
     warnings: file.warnings,
   }
 }

@@ -5,7 +5,7 @@ import { painter } from './color.js'
 import { renaming } from './convert.js'
 import { exitCodes, UsageError } from './failure.js'
 import { metadataLines, shownMetadata, textKeys } from './info.js'
-import { jsonAttribute, jsonLine, jsonText } from './json.js'
+import { jsonLine, jsonText, metadataJson } from './json.js'
 import { followProgress, type ProgressOptions } from './progress.js'
 import { showBytes } from './quantity.js'
 import { settings } from './settings.js'
@@ -43,7 +43,7 @@ async function printValue(file: TensorFile, key: string, json: boolean): Promise
     // A terminal would obey the control characters of a text.
     const text = process.stdout.isTTY ? value.split('\n').map(printable).join('\n') : value
     await print(text.endsWith('\n') ? text : `${text}\n`)
-  } else await printLines([jsonText(jsonAttribute(value), json ? 2 : 0)])
+  } else await printLines([jsonText(metadataJson(value), json ? 2 : 0)])
 }
 
 /** Prints the metadata of the file at `path` or the value of a key, or edits it. Ctrl-C leaves the file unchanged. */
@@ -65,7 +65,7 @@ export async function metadata(path: string, key: string | undefined, options: M
       return
     }
     if (key !== undefined) await printValue(file, key, json)
-    else if (json) await printLines([jsonText(jsonAttribute(file.metadata), 2)])
+    else if (json) await printLines([jsonText(metadataJson(file.metadata), 2)])
     else await printLines(metadataLines(shownMetadata(file), painter()))
   })
   if (!edits) return

@@ -2,7 +2,7 @@
 import { UsageError } from './failure.js'
 
 /** Throws for a key or a pattern that is given twice: only one of its values could count. */
-export function checkUnique(option: string, what: string, pairs: readonly (readonly [string, string])[]): void {
+export function checkUnique(option: string, what: string, pairs: readonly (readonly [string, unknown])[]): void {
   const known = new Set<string>()
   for (const [key] of pairs) {
     if (known.has(key)) throw new UsageError(`${option} has the ${what} '${key}' twice`)

@@ -2,13 +2,13 @@
 import { closeSync, openSync, readSync } from 'node:fs'
 import type { AttributeValue } from '../index.js'
 import { errorMessage, UsageError } from './failure.js'
+import { metadataOfJson } from './json.js'
 import { checkUnique, pairsOf } from './pairs.js'
 
-/** The JSON value of a text; undefined if it is none, or a number that JavaScript would round. */
+/** The JSON value of a text; undefined if it is none. */
 function jsonValue(text: string): AttributeValue | undefined {
-  if (/^-?(0|[1-9][0-9]*)$/.test(text)) return Number.isSafeInteger(Number(text)) ? Number(text) : BigInt(text)
   try {
-    return JSON.parse(text)
+    return metadataOfJson(text)
   } catch {
     return undefined
   }
@@ -35,16 +35,13 @@ function readBounded(path: string): Buffer {
   }
 }
 
-/** The text of a value: that of a file for `@file`. A value that begins with `@@` is a text that begins with `@`. */
-function textOf(option: string, given: string): string {
-  if (!given.startsWith('@')) return given
-  if (given.startsWith('@@')) return given.slice(1)
-  const path = given.slice(1)
+/** The text of a file. */
+function textOfFile(option: string, path: string, hint: string): string {
   let bytes: Buffer
   try {
     bytes = readBounded(path)
   } catch (error) {
-    throw new UsageError(`${option} cannot read '${path}': ${errorMessage(error)}`, TEXT_HINT)
+    throw new UsageError(`${option} cannot read '${path}': ${errorMessage(error)}`, hint)
   }
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
@@ -53,23 +50,43 @@ function textOf(option: string, given: string): string {
   }
 }
 
+/** The text of a value: that of a file for `@file`. A value that begins with `@@` is a text that begins with `@`. */
+function textOf(option: string, given: string): string {
+  if (!given.startsWith('@')) return given
+  return given.startsWith('@@') ? given.slice(1) : textOfFile(option, given.slice(1), TEXT_HINT)
+}
+
+/** The keys and values of a file of JSON, as `ztensor metadata --json` prints them. */
+function valuesOfFile(option: string, path: string): [string, AttributeValue][] {
+  const value = jsonValue(textOfFile(option, path, FILE_HINT))
+  if (value === undefined) throw new UsageError(`${option} cannot use '${path}': it is not JSON`, FILE_HINT)
+  if (typeof value !== 'object' || value === null || Object.getPrototypeOf(value) !== null)
+    throw new UsageError(`${option} cannot use '${path}': it is not a JSON object of keys and values`, FILE_HINT)
+  return Object.entries(value)
+}
+
 const TEXT_HINT = 'KEY=@FILE sets the text of a file. For a text that begins with @, write KEY=@@…'
+
+const FILE_HINT = '@FILE sets all keys of a JSON object. `ztensor metadata FILE --json` prints one'
 
 /**
  * Splits `key=value`. A value is text for keys of text, and otherwise JSON if it is valid JSON: a number, a bool, an array, a quoted text,
- * or `{"type":"uint32","value":5}` for a type of GGUF. `key=@file` takes the value from a file.
+ * or `{"type":"uint32","value":5}` for a type of GGUF. `key=@file` takes the value from a file, and `@file` all keys of a JSON object.
  */
 export function settings(
   option: string,
   given: readonly string[],
   isText: (key: string) => boolean,
 ): Record<string, AttributeValue> {
-  const pairs = pairsOf(option, 'KEY=VALUE', given)
+  const pairs = given.flatMap((item): [string, AttributeValue][] => {
+    if (item.startsWith('@')) return valuesOfFile(option, item.slice(1))
+    return pairsOf(option, 'KEY=VALUE or @FILE', [item]).map(([key, value]) => {
+      const text = textOf(option, value)
+      return [key, isText(key) ? text : (jsonValue(text) ?? text)]
+    })
+  })
   checkUnique(option, 'key', pairs)
   const values: Record<string, AttributeValue> = Object.create(null)
-  for (const [key, value] of pairs) {
-    const text = textOf(option, value)
-    values[key] = isText(key) ? text : (jsonValue(text) ?? text)
-  }
+  for (const [key, value] of pairs) values[key] = value
   return { ...values }
 }

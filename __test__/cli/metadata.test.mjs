@@ -1,7 +1,7 @@
 // `ztensor metadata`, run as a process: what it prints, and what it edits.
 import { readFileSync, writeFileSync } from 'node:fs'
 import test from 'ava'
-import { openSync } from 'ztensor'
+import { openSync, saveFile } from 'ztensor'
 import { json, run, safetensors } from '../helpers/command.mjs'
 import { gguf } from '../helpers/gguf-writer.mjs'
 import { scratchFile, scratchPath } from '../helpers/scratch.mjs'
@@ -97,6 +97,92 @@ test('--set key=@file takes the text of a file, and @@ is a text that begins wit
   const converted = await run(['convert', path, target, '--metadata', `license=@${template}`])
   t.is(converted.code, 0, converted.stderr)
   t.is(attributesOf(target).license, '{{ a }}\n=ü\n')
+})
+
+const everyValue = {
+  text: 'a "quoted" \u001b ü',
+  number: 1.5,
+  negativeZero: -0,
+  nan: NaN,
+  infinite: [Infinity, -Infinity],
+  unsafe: [2n ** 64n - 1n, -(2n ** 63n), 2 ** 53],
+  yes: true,
+  nothing: null,
+  bytes: Uint8Array.of(0, 255),
+  nested: { list: [1, ['b', {}]], bytes: { a: Uint8Array.of(1) } },
+  looksLikeBytes: { bytes: 'YQ==' },
+  looksLikeAnInteger: { integer: '5' },
+  looksLikeNumber: { number: 'NaN' },
+  looksLikeMap: { map: [['a', 1]] },
+  keys: new Map([
+    [1, 'one'],
+    ['two', new Map([[null, [2n ** 60n]]])],
+  ]),
+  emptyMap: {},
+}
+
+test('--json prints every value so that --set @FILE sets it again, with its type', async (t) => {
+  const path = scratchPath('values.zt')
+  await saveFile(path, { w: new Float32Array(1) }, { metadata: everyValue, version: '2' })
+  const before = attributesOf(path)
+  t.deepEqual(before, { ...everyValue, emptyMap: before.emptyMap })
+  const { stdout } = await run(['metadata', path, '--json'])
+  t.deepEqual((await json(t, ['info', path, '--json'])).metadata, JSON.parse(stdout))
+  const saved = scratchFile(Buffer.from(stdout), 'values.json')
+
+  const other = scratchPath('other.zt')
+  await saveFile(other, { w: new Float32Array(1) }, { metadata: { kept: 1, text: 'old' }, version: '2' })
+  const edited = await run(['metadata', other, '--set', `@${saved}`, '--set', 'more=5'])
+  t.is(edited.code, 0, edited.stderr)
+  t.deepEqual(attributesOf(other), { kept: 1, ...before, more: 5 })
+
+  const target = scratchPath('converted.zt')
+  const converted = await run(['convert', other, target, '--no-copy-metadata', '--metadata', `@${saved}`])
+  t.is(converted.code, 0, converted.stderr)
+  t.deepEqual(attributesOf(target), before)
+
+  t.is((await run(['metadata', path, '--set', `@${saved}`])).code, 0)
+  t.deepEqual(attributesOf(path), before)
+})
+
+test('GGUF: --set @FILE sets values as --json prints them, which changes nothing', async (t) => {
+  const path = model()
+  const { stdout } = await run(['metadata', path, '--json'])
+  const saved = scratchFile(Buffer.from(stdout), 'values.json')
+  t.is((await json(t, ['metadata', path, '--set', `@${saved}`])).method, 'unchanged')
+  const numbers = scratchFile(
+    Buffer.from('{"big": [18446744073709551615], "of": "18446744073709551615 \\" 1"}'),
+    'n.json',
+  )
+  const edited = await run(['metadata', path, '--set', `@${numbers}`])
+  t.is(edited.code, 0, edited.stderr)
+  t.like(attributesOf(path), { big: [2n ** 64n - 1n], of: '18446744073709551615 " 1' })
+})
+
+test('--set @FILE refuses what is not a JSON object, and a key that is set twice', async (t) => {
+  const path = model()
+  const before = readFileSync(path)
+  for (const [text, says] of [
+    ['{"a":', /--set cannot use '.*': it is not JSON[\s\S]*@FILE sets all keys/],
+    ['[1]', /it is not a JSON object of keys and values/],
+    ['"a"', /it is not a JSON object of keys and values/],
+    ['null', /it is not a JSON object of keys and values/],
+    ['{"map":[[1,2]]}', /it is not a JSON object of keys and values/],
+    [`${'['.repeat(1e6)}${']'.repeat(1e6)}`, /it is not JSON/],
+    ['{"general.name":"b"}', /--set has the key 'general\.name' twice/],
+  ]) {
+    const { code, stderr } = await run([
+      'metadata',
+      path,
+      '--set',
+      `@${scratchFile(Buffer.from(text), 'f.json')}`,
+      '--set',
+      'general.name=c',
+    ])
+    t.is(code, 2)
+    t.regex(stderr, says)
+  }
+  t.deepEqual(readFileSync(path), before)
 })
 
 for (const inPlace of [[], ['--in-place']])
