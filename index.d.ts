@@ -205,7 +205,7 @@ export interface OpenMessage extends Message {
 /** The message of `ztensor:read`: a call that reads tensors has ended. */
 export interface ReadMessage extends Message {
 	/** The call. `stream` is `createReadStream`, from its creation until it closes. */
-	readonly call: "load" | "take" | "stream" | "prefetch" | "verify" | "stats" | "compare";
+	readonly call: "load" | "take" | "stream" | "prefetch" | "verify" | "nearest" | "stats" | "compare";
 	/** Bytes of the result for `load`, `take` and `stream`; otherwise stored bytes of the tensors, of `compare` those of the first one. 0 if the call failed. */
 	readonly bytes: number;
 	/** The error that the call threw. */
@@ -593,6 +593,28 @@ export declare class Component {
 }
 type Indices = readonly number[] | IndexNumbers | BigInt64Array | BigUint64Array;
 type IndexNumbers = Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array | Float64Array;
+declare const METRICS: readonly [
+	"dot",
+	"cosine",
+	"euclidean"
+];
+/** How many rows to find, and what near means. */
+export interface NearestOptions extends JobOptions {
+	/** The number of rows, up to 65,536. By default 10. */
+	k?: number | undefined;
+	/**
+	 * - `'dot'`, the default: the inner product. The nearest row has the largest one.
+	 * - `'cosine'`: the cosine of the angle. The nearest row has the largest one.
+	 * - `'euclidean'`: the length of the difference. The nearest row has the smallest one.
+	 */
+	metric?: (typeof METRICS)[number] | undefined;
+}
+/** A row of a table that is near a vector. */
+export interface Neighbor {
+	readonly row: number;
+	/** The inner product, the cosine or the Euclidean distance. */
+	readonly score: number;
+}
 type ElementOf<D extends DType = DType> = D extends "int64" | "uint64" ? bigint : D extends "bool" ? boolean : D extends "complex64" | "complex128" ? readonly [
 	real: number,
 	imaginary: number
@@ -1028,6 +1050,21 @@ export declare class Tensor<D extends DType | undefined = DType | undefined> {
 	 * reason
 	 */
 	stats(options?: StatsOptions): Promise<TensorStats>;
+	/**
+	 * Finds the `k` rows of a table (two dimensions) that are nearest to `query`, by an exact search on all cores, off the event loop: the
+	 * nearest first, and of equally near ones the first. The table may be of any dtype, compressed, quantized or sparse; elements are rounded
+	 * to float32, and each is read once. Rows whose score is NaN are left out. The result does not depend on the number of cores. The digest
+	 * is checked only if the data must be decoded.
+	 *
+	 * @param query as many finite numbers as the table has columns
+	 *
+	 * @example const [{ row, score }] = await table.nearest(query, { k: 10, metric: 'cosine' })
+	 *
+	 * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_BAD_LAYOUT for layouts without numbers, ZT_CLOSED, ZT_DECODE,
+	 * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and RangeError ZT_INVALID_ARG; the signal's
+	 * reason
+	 */
+	nearest(query: ArrayLike<number>, options?: NearestOptions): Promise<Neighbor[]>;
 	get [Symbol.toStringTag](): string;
 	/** Reads no data. */
 	toJSON(): object;

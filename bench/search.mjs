@@ -1,4 +1,5 @@
-// `node bench/search.mjs [ROWS WIDTH]`: exact search in a table by blocks (docs/guide/search.md), in each dtype, in one thread.
+// `node bench/search.mjs [ROWS WIDTH]`: exact search in a table by `nearest` on all cores, and by the loop in one thread (docs/guide/search.md),
+// in each dtype. `taskset -c 0 node bench/search.mjs` compares them on one core.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -73,9 +74,13 @@ const query = data.slice(wanted * width, (wanted + 1) * width)
 const file = openSync(join(folder, 'table.zt'))
 const { ms: inMemory } = await timed(() => search(data, rows, query, 0, []))
 console.log(`${rows} rows of ${width}: a loop over an array in memory takes ${inMemory.toFixed(0)} ms`)
+console.log('           nearest   by blocks, × nearest')
 for (const [name, table] of file) {
-  const { ms, found } = await timed(() => byBlocks(table, query))
-  if (found[0].row !== wanted) throw new Error(`${name}: row ${found[0].row} was found instead of ${wanted}`)
-  console.log(`${name.padEnd(9)} ${ms.toFixed(0).padStart(5)} ms, ${(ms / inMemory).toFixed(2)} × the loop`)
+  const loop = await timed(() => byBlocks(table, query))
+  const native = await timed(() => table.nearest(query, { k: K }))
+  const [rows, expected] = [native, loop].map(({ found }) => found.map(({ row }) => row))
+  if (rows[0] !== wanted || String(rows) !== String(expected)) throw new Error(`${name}: ${rows}, not ${expected}`)
+  const times = [native, loop].map(({ ms }) => ms.toFixed(1).padStart(6)).join(' ms     ')
+  console.log(`${name.padEnd(9)} ${times} ms, ${(loop.ms / native.ms).toFixed(1)} ×`)
 }
 file.close()

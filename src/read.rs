@@ -5,6 +5,7 @@ pub mod file;
 pub mod identity;
 pub mod index;
 pub mod memory;
+pub mod nearest;
 pub mod opened;
 pub mod opening;
 pub mod outflow;

@@ -78,6 +78,12 @@ const CALLS = [
   ['file.load names', ['names', 'options', ...KEYS], withFile((file, value) => file.load(value, {}))],
   ['file.contentDigest options', ['options', ...KEYS], withFile((file, value) => file.contentDigest('xxh3', value))],
   ['file.summary options', ['options', 'filter', ...KEYS], withFile((file, value) => file.summary(value))],
+  ['tensor.nearest query', ['query'], withFile((file, value) => file.tensor('w').nearest(value))],
+  [
+    'tensor.nearest options',
+    ['options', 'k', 'metric', ...KEYS],
+    withFile((file, value) => file.tensor('w').nearest([1, 2], value)),
+  ],
   ['file.evict options', ['names', 'options', ...KEYS], withFile((file, value) => file.evict(value))],
   [
     'writer.addCsr options',

@@ -7,7 +7,7 @@ import { scratchPath } from '../helpers/scratch.mjs'
 
 const VALUES = new Float32Array(2 ** 16)
 const path = scratchPath('progress.safetensors')
-await saveFile(path, { a: VALUES, b: VALUES })
+await saveFile(path, { a: VALUES, b: VALUES, t: { dtype: 'float32', shape: [VALUES.length / 2, 2], data: VALUES } })
 /** Has digests, so that a verification reads all bytes. */
 const digested = scratchPath('digested.zt')
 await convert(path, digested)
@@ -34,6 +34,7 @@ const CALLS = {
   loadFile: (onProgress) => loadFile(path, { onProgress }),
   convert: (onProgress) => convert(path, scratchPath('progress.zt'), { onProgress }),
   'tensor.stats': (onProgress) => openSync(path).tensor('a').stats({ onProgress }),
+  'tensor.nearest': (onProgress) => openSync(path).tensor('t').nearest([1, 2], { onProgress }),
   saveFile: (onProgress) => saveFile(scratchPath('saved.safetensors'), { a: VALUES }, { onProgress }),
 }
 for (const [what, call] of Object.entries(CALLS)) {

@@ -123,6 +123,7 @@ const CALLS = {
   'tensor.loadCoo': withFile((file, signal) => file.tensor('k').loadCoo({ signal })),
   'tensor.verify': withFile((file, signal) => w(file).verify({ signal })),
   'tensor.stats': withFile((file, signal) => w(file).stats({ signal })),
+  'tensor.nearest': withFile((file, signal) => file.tensor('m').nearest([1, 2, 3], { signal })),
   'component.load': withFile((file, signal) => w(file).components.get('data').load({ signal })),
   'file.load': withFile((file, signal) => file.load({ signal })),
   'file.verify': withFile((file, signal) => file.verify({ signal })),

@@ -53,6 +53,7 @@ const CALLS = {
   'tensor.loadCoo': (file) => file.tensor('k').loadCoo(),
   'tensor.verify': (file) => w(file).verify(),
   'tensor.stats': (file) => w(file).stats({ bins: 4 }),
+  'tensor.nearest': (file) => w(file).nearest(new Float32Array(512)),
   'component.load': (file) => w(file).components.get('data').load(),
   'tensor.createReadStream': (file) => chunksOf(w(file).createReadStream({ highWaterMark: 4096 })),
   compare: (file) => compare(w(file), w(file)),

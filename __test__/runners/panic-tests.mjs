@@ -29,6 +29,7 @@ const path = join(scratch, 'whole.zt')
 const writer = await create(path, { version: '1.0' })
 await writer.add('w', Float32Array.of(1, 2, 3))
 await writer.add('x', Uint16Array.of(1))
+await writer.add('t', Float32Array.of(1, 2, 3), { shape: [1, 3] })
 await writer.finish()
 
 /** Whether the file can be used afterwards: after a panic in work on its data it is rejected, otherwise it is unchanged. */
@@ -56,6 +57,7 @@ const cases = [
     },
   ],
   ['stats', 'stats', (file) => file.tensor('w').stats(), { usable: false }],
+  ['nearest', 'nearest', (file) => file.tensor('t').nearest([1, 2, 3]), { usable: false }],
   ['compare', 'compare', (file) => compare(file.tensor('w'), file.tensor('w')), { usable: false }],
   ['prefetch', 'prefetch', (file) => file.prefetch(), { usable: true }],
   ['plan', 'plan', (file) => file.plan({ rank: 0, worldSize: 1, rules: { '*': 'replicate' } }), { usable: true }],

@@ -167,6 +167,7 @@ export declare class NativeFile {
   checkPacked(writeFormat: string, control: Control): Promise<void>
   /** Checks the rules of the canonical form. Digests are checked by `verify`. */
   canonical(control: Control, stage?: Stage | undefined | null): Promise<Verified>
+  nearest(ordinal: number, request: NearestRequest, control: Control, stage?: Stage | undefined | null): Promise<Nearest>
   /**
    * A quantized tensor as float32, or a slice of it: `[start, stop, step]` of each dimension, flat. `deferred`: decode while the memory
    * is copied, if possible.
@@ -800,6 +801,21 @@ export interface NativeWarning {
   tensor?: string
   component?: string
   path?: string
+}
+
+/** The nearest rows and their scores, the nearest first. */
+export interface Nearest {
+  rows: Array<number>
+  scores: Array<number>
+}
+
+/** What to search. */
+export interface NearestRequest {
+  /** As many finite numbers as the table has columns. */
+  query: Float32Array
+  k: number
+  /** `dot`, `cosine` or `euclidean`. */
+  metric: string
 }
 
 /** Calls `callback` on this environment's thread after each loss. It does not keep the event loop running. */

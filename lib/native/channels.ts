@@ -24,7 +24,7 @@ export interface OpenMessage extends Message {
 /** The message of `ztensor:read`: a call that reads tensors has ended. */
 export interface ReadMessage extends Message {
   /** The call. `stream` is `createReadStream`, from its creation until it closes. */
-  readonly call: 'load' | 'take' | 'stream' | 'prefetch' | 'verify' | 'stats' | 'compare'
+  readonly call: 'load' | 'take' | 'stream' | 'prefetch' | 'verify' | 'nearest' | 'stats' | 'compare'
   /** Bytes of the result for `load`, `take` and `stream`; otherwise stored bytes of the tensors, of `compare` those of the first one. 0 if the call failed. */
   readonly bytes: number
   /** The error that the call threw. */

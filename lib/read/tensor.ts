@@ -44,6 +44,7 @@ import type { Catalog } from './catalog.js'
 import { Component } from './component.js'
 import { type Indices, readIndices } from './indices.js'
 import { convertIntegers, type IntegerDType, isInteger, LOAD_DTYPES, type LoadDType } from './narrow.js'
+import { type NearestOptions, type Neighbor, nearest } from './nearest.js'
 import { checkCount, type ElementOf, type Nested, nested, valueAt } from './nested.js'
 import { boxes, decoded, loaded, type ReadStreamOptions, readStream } from './read-stream.js'
 import { type Range, type Selected, type Shard, shardRanges, sliceRanges, TensorSlice, validateIndex } from './slice.js'
@@ -1089,6 +1090,24 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
    */
   stats(options?: StatsOptions): Promise<TensorStats> {
     return stats({ store: this.#store, ordinal: this.#ordinal }, options)
+  }
+
+  /**
+   * Finds the `k` rows of a table (two dimensions) that are nearest to `query`, by an exact search on all cores, off the event loop: the
+   * nearest first, and of equally near ones the first. The table may be of any dtype, compressed, quantized or sparse; elements are rounded
+   * to float32, and each is read once. Rows whose score is NaN are left out. The result does not depend on the number of cores. The digest
+   * is checked only if the data must be decoded.
+   *
+   * @param query as many finite numbers as the table has columns
+   *
+   * @example const [{ row, score }] = await table.nearest(query, { k: 10, metric: 'cosine' })
+   *
+   * @throws ZTensorError ZT_BAD_DTYPE for complex and 6-bit types, ZT_BAD_LAYOUT for layouts without numbers, ZT_CLOSED, ZT_DECODE,
+   * ZT_DIGEST_MISMATCH, ZT_UNSUPPORTED_ENCODING, ZT_LIMIT, ZT_IO, ZT_TRUNCATED; TypeError and RangeError ZT_INVALID_ARG; the signal's
+   * reason
+   */
+  nearest(query: ArrayLike<number>, options?: NearestOptions): Promise<Neighbor[]> {
+    return nearest({ store: this.#store, ordinal: this.#ordinal }, this.shape, query, options)
   }
 
   get [Symbol.toStringTag](): string {

@@ -14,6 +14,8 @@ import type {
   NativeError,
   NativePlan,
   NativeWarning,
+  Nearest,
+  NearestRequest,
   OpenRequest,
   OutlineRequest,
   StatsRequest,
@@ -691,6 +693,14 @@ class NativeFile implements Omit<Binding.NativeFile, Staging> {
       }
       const histogram = reply.maybe(() => ({ edges: [...reply.numbers()], counts: [...reply.numbers()] }))
       return { ...stats, ...histogram }
+    })
+  }
+
+  async nearest(ordinal: number, { query, k, metric }: NearestRequest, control: Control): Promise<Nearest> {
+    const fill = (message: Message) => message.number(ordinal).numbers(query).number(k).text(metric)
+    return this.#call('nearest', fill, this.#spans(ordinal), control, (bytes) => {
+      const reply = new Reply(bytes)
+      return { rows: [...reply.numbers()], scores: [...reply.numbers()] }
     })
   }
 

@@ -33,6 +33,7 @@ const OPERATIONS = [
   'sparse',
   'batch',
   'stats',
+  'nearest',
   'verify',
   'canonical',
   'contentDigest',

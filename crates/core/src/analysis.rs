@@ -2,5 +2,6 @@
 
 pub mod compare;
 pub mod elements;
+pub mod nearest;
 pub mod numbers;
 pub mod stats;

@@ -3,6 +3,7 @@
 
 pub mod cast;
 pub mod dequantize;
+pub mod distance;
 mod pack;
 pub mod quantize;
 mod scalar;

@@ -63,6 +63,7 @@ const OPERATIONS: &[Operation] = &[
     reading::sparse,
     reading::batch,
     reading::stats,
+    reading::nearest,
     reading::verify,
     reading::canonical,
     reading::content_digest,

@@ -2,11 +2,12 @@
 #![forbid(unsafe_code)]
 
 use ztensor_core::analysis::compare::{self as comparing, Side, Tolerance, compare_all};
-use ztensor_core::analysis::stats as statistics;
+use ztensor_core::analysis::{nearest as search, stats as statistics};
 use ztensor_core::checked;
 use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::WriteFormat;
+use ztensor_core::kernels::distance::Metric;
 use ztensor_core::model::slice::TensorSlice;
 use ztensor_core::model::{Component, DType, Tensor};
 use ztensor_core::read::Reading;
@@ -125,6 +126,21 @@ pub fn stats(state: &mut State, message: &mut Message) -> Result<Owned> {
         reply.numbers(histogram.edges.into_iter());
         reply.numbers(histogram.counts.into_iter().map(number));
     });
+    Ok(reply.into())
+}
+
+pub fn nearest(state: &mut State, message: &mut Message) -> Result<Owned> {
+    let (file, reading) = state.reader(message)?;
+    let tensor = file.tensor(message.index()?)?;
+    #[expect(clippy::cast_possible_truncation)] // from float32
+    let query = message.numbers()?.into_iter().map(|number| number as f32).collect();
+    let k = message.index()?;
+    let metric = Metric::from_name(&message.text()?);
+    let metric = metric.ok_or_else(|| Error::new(Code::Internal, "a metric that does not exist"))?;
+    let found = reading.nearest(tensor, &search::Request { query, k, metric })?;
+    let mut reply = Reply::default();
+    reply.numbers(found.iter().map(|found| number(found.row)));
+    reply.numbers(found.iter().map(|found| found.score));
     Ok(reply.into())
 }
 

@@ -351,6 +351,24 @@ impl View<'_> {
             }
         }
     }
+
+    /// Calls `each` with bytes and number of elements, for consecutive pieces of at most [`STEP`] elements.
+    pub fn pieces(
+        &self,
+        first: u64,
+        count: u64,
+        watch: &Watch,
+        mut each: impl FnMut(&[u8], usize) -> Result<()>,
+    ) -> Result<()> {
+        let mut buffer = Vec::new();
+        for at in (first..first + count).step_by(usize::try_from(STEP).unwrap_or(1)) {
+            let count = STEP.min(first + count - at);
+            let bytes = self.read(at, count, &mut buffer)?;
+            each(bytes, usize::try_from(count).unwrap_or_default())?;
+            watch.did_bytes(bytes.len() as u64);
+        }
+        Ok(())
+    }
 }
 
 /// Returns the number of elements of a component according to the index, if stated: for the data of a dense tensor by its shape, for the

@@ -18,7 +18,7 @@ use histogram::Bins;
 use moments::Moments;
 use patterns::{Patterns, Sum};
 
-use crate::analysis::elements::{Elements, STEP, View, chunks};
+use crate::analysis::elements::{Elements, chunks};
 use crate::analysis::numbers::{Decoder, Numbers};
 use crate::error::{Code, Error, Result};
 use crate::inject;
@@ -115,7 +115,7 @@ impl Reading<'_> {
         let sum = Mutex::new(Sum::new(bits));
         chunks(elements, self.watch, |view, first, count| {
             let mut patterns = Patterns::new(bits);
-            self.pieces_of_chunk(view, first, count, |bytes, _| {
+            view.pieces(first, count, self.watch, |bytes, _| {
                 patterns.add(bytes);
                 Ok(())
             })?;
@@ -131,24 +131,6 @@ impl Reading<'_> {
         Ok(moments.finish(elements.count, histogram))
     }
 
-    /// Calls `each` with bytes and number of elements, for consecutive pieces of a chunk.
-    fn pieces_of_chunk(
-        &self,
-        view: View<'_>,
-        first: u64,
-        count: u64,
-        mut each: impl FnMut(&[u8], usize) -> Result<()>,
-    ) -> Result<()> {
-        let mut buffer = Vec::new();
-        for at in (first..first + count).step_by(usize::try_from(STEP).unwrap_or(1)) {
-            let count = STEP.min(first + count - at);
-            let bytes = view.read(at, count, &mut buffer)?;
-            each(bytes, usize::try_from(count).unwrap_or_default())?;
-            self.watch.did_bytes(bytes.len() as u64);
-        }
-        Ok(())
-    }
-
     /// Performs one pass over all elements: returns a `T` for each chunk.
     fn pass<T: Default + Send>(
         &self,
@@ -157,7 +139,7 @@ impl Reading<'_> {
     ) -> Result<Vec<T>> {
         chunks(elements, self.watch, |view, first, count| {
             let (mut chunk, mut decoder) = (T::default(), Decoder::default());
-            self.pieces_of_chunk(view, first, count, |bytes, count| {
+            view.pieces(first, count, self.watch, |bytes, count| {
                 decoder.each(elements.dtype, bytes, count, |numbers| {
                     take(&mut chunk, numbers);
                     Ok(())
