@@ -10,6 +10,7 @@ import type {
   TensorFound,
   TensorNumbers,
 } from '../lib/report/data.js'
+import type { Values } from './live.js'
 import { Tree } from './tree.js'
 
 const CONSTANT_SCORE = 0
@@ -113,6 +114,8 @@ const NUMBER = /(?<=^|[./])\d+(?=[./]|$)/
 /** The data of all views. */
 export class Model {
   readonly data: ReportData
+  /** What a live page reads on demand. */
+  readonly values: Values
   readonly size: number
   readonly names: readonly string[]
   readonly bytes: Float64Array
@@ -136,8 +139,9 @@ export class Model {
   #all: Uint32Array | undefined
   #layers: { layer: Int32Array; module: string[] } | undefined
 
-  constructor(data: ReportData) {
+  constructor(data: ReportData, values: Values) {
     this.data = data
+    this.values = values
     this.names = data.tensors.names
     this.size = this.names.length
     this.bytes = expanded(data.tensors.bytes, this.size)

@@ -3,7 +3,6 @@ import { useEffect, useState } from 'preact/hooks'
 import type { SliceFound } from '../lib/report/data.js'
 import { Bars, Histogram } from './charts.js'
 import { html, type VNode } from './html.js'
-import { askSlice, askStats } from './live.js'
 import { isNumbers, relativeChange } from './model.js'
 import { Choice, FlawBadge, Name } from './pieces.js'
 import { useReport } from './state.js'
@@ -27,7 +26,7 @@ function Pairs({ pairs }: { pairs: readonly (readonly [string, unknown])[] }): V
   </dl>`
 }
 
-/** Requests missing statistics, if there is a server. */
+/** Reads missing statistics, if the page is live. */
 function useStats(tensor: number): string | undefined {
   const { model, learn } = useReport()
   const [failure, setFailure] = useState<string | undefined>(undefined)
@@ -40,7 +39,7 @@ function useStats(tensor: number): string | undefined {
     )
       return
     const stop = new AbortController()
-    askStats(tensor, stop.signal).then(
+    model.values.stats(tensor, stop.signal).then(
       (found) => learn(tensor, found),
       (error: Error) => {
         if (!stop.signal.aborted) setFailure(error.message)
@@ -170,7 +169,7 @@ function Slice({ tensor }: { tensor: number }): VNode | null {
   const key = index.join(',')
   useEffect(() => {
     const stop = new AbortController()
-    askSlice(tensor, index, stop.signal).then(setFound, (error: Error) => {
+    model.values.slice(tensor, index, stop.signal).then(setFound, (error: Error) => {
       if (!stop.signal.aborted) setFound(error.message)
     })
     return () => stop.abort()

@@ -1,13 +1,11 @@
-// The columns of a report that come from the index alone. Nothing here reads data.
-import { basename, resolve, sep } from 'node:path'
-import { inspect } from 'node:util'
+// The columns of a report that come from the index alone. Nothing here reads data, or needs Node.
+import { basename, inspect } from '#host'
 import { isUint8Array } from '../native/realm.js'
 import { inTurns } from '../read/batches.js'
 import { withinCall } from '../read/calls.js'
 import { TensorFile } from '../read/file.js'
 import { modelSummary } from '../read/summary.js'
 import { OUTLINE } from '../values/outline.js'
-import { configOf } from './config.js'
 import type { Column, FileFacts, MetadataRow, PartColumns, ReportData, TensorColumns } from './data.js'
 import type { ReportOptions } from './report.js'
 
@@ -64,19 +62,14 @@ function metadataRows(metadata: Readonly<Record<string, unknown>>): MetadataRow[
   }))
 }
 
-/** The name of a local file, without its folders: a report may be shared, and folder names may be private. */
-const shortName = (path: string): string => basename(path) || path
-
-/** The display names of two files. Two local files of one name have as many folders before it as tell them apart. */
-export function namesOfBoth(one: TensorFile, other: TensorFile): readonly [string, string] {
-  const names = [nameOf(one), nameOf(other)] as const
-  const [left, right] = [one.path, other.path]
-  if (names[0] !== names[1] || left === undefined || right === undefined) return names
-  const [a, b] = [resolve(left).split(sep), resolve(right).split(sep)]
-  let parts = 1
-  while (parts < Math.min(a.length, b.length) && a.at(-parts) === b.at(-parts)) parts++
-  return [a.slice(-parts).join('/'), b.slice(-parts).join('/')]
+function parameters(file: TensorFile, chosen: Uint32Array): number | string {
+  let total = 0n
+  for (const ordinal of chosen) total += BigInt(TensorFile.at(file, ordinal).size)
+  return total <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(total) : total.toString()
 }
+
+/** The name of a file without its folders: a report may be shared, and folder names may be private. */
+const shortName = (path: string): string => basename(path) || path
 
 /** The display name of a file: of a remote file its URL without the query, which may contain a key. */
 export function nameOf(file: TensorFile): string {
@@ -89,30 +82,24 @@ export function nameOf(file: TensorFile): string {
   return only?.path === undefined ? (only?.name ?? 'a file in memory') : shortName(only.path)
 }
 
-function parameters(file: TensorFile, chosen: Uint32Array): number | string {
-  let total = 0n
-  for (const ordinal of chosen) total += BigInt(TensorFile.at(file, ordinal).size)
-  return total <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(total) : total.toString()
-}
-
 const namesOf = (file: TensorFile, chosen: Uint32Array): string[] =>
   Array.from(chosen, (ordinal) => TensorFile.at(file, ordinal).name)
 
 /** What the facts of a file depend on. */
-type FactOptions = Pick<ReportOptions, 'filter' | 'title'> & { readonly against?: TensorFile | undefined }
+interface FactOptions extends Pick<ReportOptions, 'filter' | 'title'> {
+  /** The display name. */
+  readonly name: string
+  /** The configuration of the model. */
+  readonly config?: Readonly<Record<string, unknown>> | undefined
+}
 
-function facts(
-  file: TensorFile,
-  chosen: Uint32Array,
-  { filter, title, against }: FactOptions,
-  config: Readonly<Record<string, unknown>> | undefined,
-): FileFacts {
+function facts(file: TensorFile, chosen: Uint32Array, { filter, title, name, config }: FactOptions): FileFacts {
   const model = modelSummary(file, () => TensorFile.beginnings(file))
   const { metadata, keys } = file[OUTLINE]({ keys: MAX_KEYS, items: MAX_ITEMS, units: MAX_TEXT + 1 })
   const names = filter === undefined ? undefined : new Set(namesOf(file, chosen))
   const warnings = file.warnings.filter(({ tensor }) => tensor === undefined || (names?.has(tensor) ?? true))
   return {
-    name: against === undefined ? nameOf(file) : namesOfBoth(file, against)[0],
+    name,
     ...(title === undefined ? {} : { title }),
     format: file.format,
     version: file.version ?? null,
@@ -204,7 +191,7 @@ export async function columns(
   return {
     ztensor: 1,
     live,
-    file: facts(file, chosen, options, await configOf(file)),
+    file: facts(file, chosen, options),
     dtypes: dtypes.values,
     shapes: shapes.values,
     layouts: layouts.values,

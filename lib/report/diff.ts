@@ -8,8 +8,9 @@ import { withinCall } from '../read/calls.js'
 import type { TensorFile } from '../read/file.js'
 import { boxes } from '../read/read-stream.js'
 import type { AnyTensor } from '../read/tensor.js'
-import { attributeText, namesOfBoth } from './columns.js'
+import { attributeText } from './columns.js'
 import type { ChangedTensor, DiffFacts } from './data.js'
+import { namesOfBoth } from './names.js'
 import { measured } from './numbers.js'
 
 /** Keys of the metadata that are listed. */

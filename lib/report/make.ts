@@ -9,10 +9,12 @@ import type { AnyTensor } from '../read/tensor.js'
 import { jobOptions } from '../read/verify.js'
 import { optional, readOptions, validateBoolean, validateText } from '../values/arguments.js'
 import { checkFilter, tensorFilter } from '../values/filter.js'
-import { columns } from './columns.js'
+import { columns, nameOf } from './columns.js'
+import { configOf } from './config.js'
 import type { ReportData } from './data.js'
 import { diffFacts } from './diff.js'
 import { pageOf } from './html.js'
+import { namesOfBoth } from './names.js'
 import { allFound, foundColumns } from './numbers.js'
 import type { ReportOptions } from './report.js'
 
@@ -67,7 +69,8 @@ export async function reportData(
   live = false,
 ): Promise<ReportData> {
   const read = statistics ?? !TensorFile.storeOf(file).isRemote
-  const data = await columns(file, chosen, { filter, title, against }, live, signal)
+  const name = against === undefined ? nameOf(file) : namesOfBoth(file, against)[0]
+  const data = await columns(file, chosen, { filter, title, name, config: await configOf(file) }, live, signal)
   const { names } = data.tensors
   const bytes = bytesOf(Array.from(chosen, (ordinal) => TensorFile.at(file, ordinal)))
   const own: [number, number] = read ? [bytes, chosen.length] : [0, 0]

@@ -5,6 +5,7 @@ import { withinCall } from '../read/calls.js'
 import { TensorFile } from '../read/file.js'
 import type { Histogram, TensorStats } from '../read/stats.js'
 import type { AnyTensor } from '../read/tensor.js'
+import { base64 } from './base64.js'
 import { column } from './columns.js'
 import type { FoundColumns, Measured, TensorFound, TensorNumbers } from './data.js'
 
@@ -27,7 +28,7 @@ function packed({ counts }: Histogram): { bins: string; maxCount: number } {
   const bytes = Uint8Array.from(counts, (count) =>
     count === 0 ? 0 : Math.max(1, Math.round((255 * Math.log1p(count)) / scale)),
   )
-  return { bins: Buffer.from(bytes).toString('base64'), maxCount }
+  return { bins: base64(bytes), maxCount }
 }
 
 function numbersOf({ histogram, min, max, mean, std, ...counts }: TensorStats): TensorFound {

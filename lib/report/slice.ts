@@ -6,6 +6,7 @@ import type { Range } from '../read/slice.js'
 import type { AnyTensor } from '../read/tensor.js'
 import { validateInteger } from '../values/arguments.js'
 import { fileBytes } from '../values/byte-order.js'
+import { base64 } from './base64.js'
 import type { SliceFound } from './data.js'
 
 /** Maximum cells along a side: a screen cannot show more. */
@@ -13,7 +14,7 @@ const SIDE = 256
 
 const stepOf = (size: number): number => Math.max(1, Math.ceil(size / SIDE))
 
-const encoded = (values: Float32Array): string => Buffer.from(fileBytes(values)).toString('base64')
+const encoded = (values: Float32Array): string => base64(fileBytes(values))
 
 /** Wraps a vector into rows of cells. The last row is padded with NaN. */
 function folded(values: Float32Array, step: number, size: number): SliceFound {
