@@ -5,7 +5,9 @@ import { open, type TensorFile, type WebSource } from '../lib/web/index.js'
 import { html, type VNode } from '../view/html.js'
 import { show } from '../view/page.js'
 import { fileName, visible } from '../view/words.js'
+import { Convert } from './convert.js'
 import { dropped, folderOfFiles } from './folder.js'
+import { messageOf } from './message.js'
 import { modelOf } from './report.js'
 import { addressOf } from './url.js'
 
@@ -34,12 +36,6 @@ function chosenOf(sources: readonly (File | FileSystemDirectoryHandle)[]): Chose
   return { source: sources.length === 1 ? first : (sources as readonly File[]), name: nameOfAll(sources) }
 }
 
-const messageOf = (error: unknown): string => {
-  const { code } = error as { code?: unknown }
-  const message = error instanceof Error ? error.message : String(error)
-  return typeof code === 'string' ? `${message} (${code})` : message
-}
-
 /** Opens a source and shows it. */
 async function showFile({ source, name }: Chosen, signal: AbortSignal): Promise<void> {
   const file = await open(source, { signal })
@@ -50,7 +46,10 @@ async function showFile({ source, name }: Chosen, signal: AbortSignal): Promise<
     current = file
     location.hash = ''
     document.title = `${visible(fileName(name))} · ztensor`
-    show(app, model, [html`<button type="button" class="again" onClick=${start}>Open another</button>`])
+    show(app, model, [
+      html`<${Convert} file=${file} name=${fileName(name)} />`,
+      html`<button type="button" class="again" onClick=${start}>Open another</button>`,
+    ])
   } catch (error) {
     file.close()
     throw error
