@@ -96,9 +96,16 @@ async function writeFacades(dist) {
   }
 }
 
-/** `ztensor/web` has the exports of @ztensor/web, which is installed separately. */
+/** `ztensor/web`, and `ztensor` in bundles for browsers, have the exports of @ztensor/web, which is installed separately. */
 async function writeWebFacade(dist) {
-  const message = `ztensor/web needs the package @ztensor/web: run "npm install @ztensor/web@${manifest.version}"`
+  const install = `npm install @ztensor/web@${manifest.version}`
+  // Bundlers show the line that they cannot resolve.
+  writeFileSync(
+    join(dist, 'browser.mjs'),
+    `export * from '@ztensor/web' // If it is missing, run "${install}"
+`,
+  )
+  const message = `ztensor/web needs the package @ztensor/web: run "${install}"`
   writeFileSync(
     join(dist, 'web.mjs'),
     `let web

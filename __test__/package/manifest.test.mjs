@@ -50,6 +50,17 @@ test('the campaigns run every fuzz target', (t) => {
   t.deepEqual(bins.sort(), targets)
 })
 
+test('bundlers for browsers get @ztensor/web, and Node the addon', (t) => {
+  const { '.': main, './web': web } = publishedManifest().exports
+  // The first condition that holds counts.
+  t.deepEqual(Object.keys(main), ['types@<5.4', 'node', 'browser', 'default'])
+  t.deepEqual(main.node, main.default)
+  t.is(main.browser.default, './dist/browser.mjs')
+  t.is(web.browser, './dist/browser.mjs')
+  const facade = read('dist/browser.mjs')
+  t.is(facade, `export * from '@ztensor/web' // If it is missing, run "npm install @ztensor/web@${manifest.version}"\n`)
+})
+
 const DEVELOPMENT = ['scripts', 'devDependencies', 'overrides', 'ava', 'napi']
 
 test('publishes no development files', (t) => {

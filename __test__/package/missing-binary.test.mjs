@@ -39,7 +39,7 @@ test('names a missing binary, the command that installs it and common reasons', 
   t.is(cause, 'MODULE_NOT_FOUND')
   const [problem, ...remedies] = message.split('\n')
   t.is(problem, `the native binary of ztensor is missing. Run "npm install ${name}@${version}".`)
-  for (const word of ['--omit=optional', 'package-lock.json', `--os=${process.platform}`, 'bundle'])
+  for (const word of ['--omit=optional', 'package-lock.json', `--os=${process.platform}`, 'bundle', 'ztensor/web'])
     t.is(remedies.filter((line) => line.includes(word)).length, 1, word)
 })
 
@@ -58,7 +58,10 @@ test('names a platform without a package', (t) => {
   writeFileSync(preload, `Object.defineProperty(process, 'arch', { value: 'riscv64' })`)
   const { code, message } = failureIn(folder, '-r', preload)
   t.is(code, 'ZT_NO_BINARY')
-  t.regex(message, /^ztensor has no prebuilt binary for \w+-riscv64.*\n.*npm run build/)
+  t.regex(
+    message,
+    /^ztensor has no prebuilt binary for \w+-riscv64.*\n.*npm run build.*\n.*npm install @ztensor\/web@.*ztensor\/web/,
+  )
 })
 
 test('the command prints the same, and does not call it a bug', (t) => {

@@ -103,9 +103,10 @@ const isMissing = (failure: unknown): boolean => (failure as { code?: unknown } 
 function message(name: string, failure: unknown): string {
   const { platform, arch } = process
   const build = 'To build it, run "npm ci && npm run build" in the repository.'
+  const web = `Without a binary, ztensor/web reads files, more slowly: run "npm install @ztensor/web@${PACKAGE_VERSION}" and import ztensor/web.`
   const packageName = `@ztensor/${name}`
   const install = `npm install ${packageName}@${PACKAGE_VERSION}`
-  if (failure === undefined) return `ztensor has no prebuilt binary for ${name}.\n${build}`
+  if (failure === undefined) return `ztensor has no prebuilt binary for ${name}.\n${build}\n${web}`
   if ((failure as { code?: unknown } | null)?.code === 'ERR_DLOPEN_DISABLED') {
     return 'ztensor has a native binary, and Node runs without such addons (--no-addons, also in NODE_OPTIONS): run it without that option.'
   }
@@ -123,6 +124,7 @@ function message(name: string, failure: unknown): string {
     'If package-lock.json was made on another operating system, delete it and node_modules, then run "npm install".',
     `If node_modules is copied from another machine, install there with "npm install --os=${platform} --cpu=${arch}${libc}".`,
     `In a bundle, leave ztensor and ${packageName} external (docs/guide/bundlers.md).`,
+    web,
   ].join('\n')
 }
 
