@@ -25,6 +25,13 @@ export interface Channel {
   publish(message: unknown): void
 }
 
+/** Node's number, code and message for an error of the system. */
+export interface SystemReason {
+  readonly errno: number
+  readonly code: string
+  readonly text: string
+}
+
 export interface Host {
   readonly runtime: 'node' | 'bun' | 'deno' | 'browser'
   /** `process.platform`. */
@@ -50,8 +57,8 @@ export interface Host {
   /** Allows any number of listeners on a signal, unless its owner has set a limit. */
   allowListeners(signal: AbortSignal): void
   channel(name: string): Channel
-  /** Names and messages of the system's errors, by number. */
-  getSystemErrorMap(): ReadonlyMap<number, readonly [name: string, message: string]>
+  /** Describes an error of the system by its number. */
+  systemError(number: number): SystemReason | undefined
   existsSync(path: string): boolean
   basename(path: string): string
   dirname(path: string): string

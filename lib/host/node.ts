@@ -9,8 +9,9 @@ import type { Channel, Host, Readable } from './host.js'
 export { existsSync } from 'node:fs'
 export { basename, dirname, extname } from 'node:path'
 export { fileURLToPath } from 'node:url'
-export { getSystemErrorMap, inspect, types } from 'node:util'
+export { inspect, types } from 'node:util'
 export type { InspectOptions, Readable } from './host.js'
+export { systemError } from './system-errors.js'
 
 const { bun, deno } = process.versions as { bun?: string; deno?: string }
 

@@ -83,7 +83,7 @@ export const allowListeners: Host['allowListeners'] = () => {}
 
 export const channel: Host['channel'] = () => ({ hasSubscribers: false, publish() {} })
 
-export const getSystemErrorMap: Host['getSystemErrorMap'] = () => new Map()
+export const systemError: Host['systemError'] = () => undefined
 
 export const existsSync: Host['existsSync'] = () => false
 

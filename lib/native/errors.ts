@@ -1,4 +1,4 @@
-import { basename, dirname, existsSync, getSystemErrorMap, platform } from '#host'
+import { basename, dirname, existsSync, systemError } from '#host'
 import { binding, type NativeError } from './native.js'
 import { isError, messageOf } from './realm.js'
 
@@ -120,58 +120,14 @@ export function isOurs(thrown: unknown): thrown is Error {
   return isError(thrown) && 'code' in thrown && String(thrown.code).startsWith('ZT_')
 }
 
-/** Windows error numbers, of files and of sockets, by the names that libuv gives them (`uv_translate_sys_error`). */
-const WIN32_ERRORS: Record<string, readonly number[]> = {
-  EACCES: [998, 1224, 10013],
-  EADDRNOTAVAIL: [10049],
-  EBADF: [6],
-  EBUSY: [32, 33, 170],
-  ECANCELED: [995, 10004],
-  ECONNABORTED: [1236, 10053],
-  ECONNREFUSED: [1225, 10061],
-  ECONNRESET: [64, 10054],
-  EEXIST: [80, 183],
-  EHOSTUNREACH: [1232, 10065],
-  EINVAL: [13, 87, 10022],
-  EIO: [23, 27, 1117],
-  EISDIR: [1],
-  EMFILE: [4, 10024],
-  ENAMETOOLONG: [206],
-  ENETUNREACH: [1231, 10051],
-  ENOBUFS: [10055],
-  ENOENT: [2, 3, 15, 53, 67, 123, 161, 267, 11001, 11004],
-  ENOMEM: [8, 14, 1455],
-  ENOSPC: [39, 112],
-  ENOTCONN: [2250, 10057],
-  ENOTEMPTY: [145],
-  EPERM: [5, 1314],
-  EPIPE: [109, 230, 232, 233, 10058],
-  EROFS: [19],
-  ETIMEDOUT: [121, 10060],
-  EXDEV: [17],
-}
-
-const WIN32_NAMES = new Map(
-  Object.entries(WIN32_ERRORS).flatMap(([name, numbers]) => numbers.map((number) => [number, name])),
-)
-
-/** The libuv name of a Windows error number (`GetLastError`), if there is one. */
-function win32ErrorName(number: number): string | undefined {
-  return WIN32_NAMES.get(number)
-}
-
 /** Node's number, code and message for a failed system call. */
 function systemReason({ errno: given, message }: Thrown): { errno: number; code: string; text: string } {
-  const errno = given ?? 0
-  const known = getSystemErrorMap()
-  const name = platform === 'win32' ? win32ErrorName(errno) : undefined
-  const number = [...known].find(([, [code]]) => code === name)?.[0] ?? -errno
-  const [code, text] = known.get(number) ?? ['UNKNOWN', message]
-  return { errno: number, code, text }
+  const number = given ?? 0
+  return systemError(number) ?? { errno: -number, code: 'UNKNOWN', text: message }
 }
 
 /** An error for a path, in the form of Node's `fs`. */
-function systemError(native: Thrown, path: string | undefined): Error & { code: string } {
+function systemErrorOf(native: Thrown, path: string | undefined): Error & { code: string } {
   const { errno, code, text } = systemReason(native)
   const suffix = path === undefined ? '' : ` '${path}'`
   const error = new Error(`${code}: ${text}, ${native.syscall}${suffix}`)
@@ -240,7 +196,7 @@ export function publicError(thrown: unknown, path?: string): unknown {
   if (thrown.code === 'ZT_INVALID_ARG') return located(invalid(RangeError, thrown.message), details(thrown))
   if ((thrown.code === 'ZT_IO' || thrown.code === 'ZT_INCOMPLETE') && typeof thrown.errno === 'number') {
     const file = thrown.path ?? path
-    const cause = systemError(thrown, file)
+    const cause = systemErrorOf(thrown, file)
     const context = typeof thrown.context === 'string' ? `${thrown.context}: ` : ''
     const isTarget = context.startsWith("the target's folder ")
     const hint = cause.code === 'ENOENT' && file !== undefined ? pathHint(file, isTarget) : ''
@@ -259,6 +215,13 @@ export function publicError(thrown: unknown, path?: string): unknown {
   const causes = thrown.causes?.map((cause) => publicError(cause, path))
   const cause = causes === undefined || causes.length === 0 ? undefined : causes
   return new ZTensorError(thrown.code as ErrorCode, thrown.message, { ...details(thrown), cause })
+}
+
+/** Adds a path to the message of an error, unless it is there, and a hint. */
+export function named(error: ZTensorError, path: string, hint = ''): ZTensorError {
+  const { code, message, tensor, component, offset, rule, hints, cause } = error
+  const text = message.includes(path) ? message : `'${path}': ${message}`
+  return new ZTensorError(code, `${text}${hint}`, { tensor, component, offset, rule, hints, cause })
 }
 
 /** Runs a native call, and converts its errors to public ones. */

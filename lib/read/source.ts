@@ -3,7 +3,7 @@ import { isUtf8 } from 'node:buffer'
 import { existsSync } from 'node:fs'
 import { types } from 'node:util'
 import { snapshotOf } from '../hub/snapshot.js'
-import { invalid, publicError, ZTensorError } from '../native/errors.js'
+import { invalid, named, publicError, ZTensorError } from '../native/errors.js'
 import { isPlainObject, urlText } from '../native/realm.js'
 import { filePath, validateText, wrongType } from '../values/arguments.js'
 import { remoteUrl } from '../values/remote.js'
@@ -116,10 +116,8 @@ function validatePath(name: string, path: string): string {
 export function openError(thrown: unknown, path: string): unknown {
   const error = publicError(thrown, path)
   if (!(error instanceof ZTensorError)) return error
-  const named = error.message.includes(path) ? error.message : `'${path}': ${error.message}`
   const packed = error.code === 'ZT_IO' && ASAR.test(path)
   const hint =
     ': a file inside an .asar archive cannot be mapped; add it to "asarUnpack" in the packager\'s configuration'
-  const { code, tensor, component, offset, rule, hints, cause } = error
-  return new ZTensorError(code, packed ? `${named}${hint}` : named, { tensor, component, offset, rule, hints, cause })
+  return named(error, path, packed ? hint : '')
 }
