@@ -1,7 +1,8 @@
 // The commands with their arguments and options. Their code is loaded when they run: `ztensor --help` needs no native binding.
 import { Argument, Command, Option } from 'commander'
+import { FORMAT_NAMES } from '../lib/values/format-names.js'
 import { FORMATS } from '../lib/values/format-table.js'
-import { DIGESTS, FORMAT_NAMES, WRITABLE_FORMATS, WRITABLE_VERSIONS, writingOf } from '../lib/values/formats.js'
+import { DIGESTS, WRITABLE_FORMATS, WRITABLE_VERSIONS, writingOf } from '../lib/values/formats.js'
 import { CACHE_ACTIONS, completion, INSTALL } from './completion.js'
 import { openingOptions, remoteOptions, repeated, sourceOptions } from './format.js'
 import { version } from './version.js'

@@ -1,7 +1,7 @@
 // The options for opening a file that every command has.
 import { type Command, Option } from 'commander'
+import { FORMAT_NAMES } from '../lib/values/format-names.js'
 import type { Format } from '../lib/values/format-table.js'
-import { FORMAT_NAMES } from '../lib/values/formats.js'
 import { UsageError } from './failure.js'
 import { parseBytes } from './quantity.js'
 

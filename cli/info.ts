@@ -1,7 +1,7 @@
 // `ztensor info`: describes a file, from its index alone.
 import type { FileSummary, TensorFile } from '../index.js'
 import { DTYPE_NAMES } from '../lib/values/dtype-names.js'
-import { modelInfo } from '../lib/values/formats.js'
+import { MODELS } from '../lib/values/format-names.js'
 import { OUTLINE } from '../lib/values/outline.js'
 import type { Paint } from './color.js'
 import { shortDtype } from './dtype.js'
@@ -82,7 +82,7 @@ function summaryOf(file: TensorFile, listed: readonly Entry[]): FileSummary {
 
 /** The chat template, if the format of the file has one. */
 function templateOf({ format }: TensorFile, metadata: TensorFile['metadata']): string | undefined {
-  const key = modelInfo(format)?.chatTemplate
+  const key = MODELS[format]?.chatTemplate
   const template = key === undefined ? undefined : metadata[key]
   return typeof template === 'string' ? template : undefined
 }

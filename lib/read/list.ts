@@ -7,8 +7,9 @@ import { filesBelow, ioError, snapshotOf } from '../hub/snapshot.js'
 import { invalid, ZTensorError } from '../native/errors.js'
 import { optional, readOptions, validateAbortSignal, validateBoolean } from '../values/arguments.js'
 import { validateFolder } from '../values/folder.js'
+import { MODELS } from '../values/format-names.js'
 import { FORMATS, type Format } from '../values/format-table.js'
-import { MIXTURES, modelInfo } from '../values/formats.js'
+import { MIXTURES } from '../values/formats.js'
 import { type RemoteOptions, remoteRequest, remoteUrl } from '../values/remote.js'
 import type { TensorFile } from './file.js'
 import { open } from './open.js'
@@ -65,7 +66,7 @@ const formatOf = (path: string): Format | undefined =>
 
 /** The mixture that a file name contains: `model.Q4_K_M.gguf`. */
 function mixtureOf(path: string, format: Format): string | undefined {
-  if (modelInfo(format) === undefined) return undefined
+  if (MODELS[format] === undefined) return undefined
   const parts = `-${path.slice(path.lastIndexOf('/') + 1).toLowerCase()}`
   const found = MIXTURES.filter((name) => new RegExp(`[-._]${name}(?=[-._])`).test(parts))
   return found.sort((a, b) => b.length - a.length)[0]?.toUpperCase()

@@ -1,6 +1,6 @@
 import type { OpenRequest } from '../native/native.js'
 import { optional, validateBoolean, validateInteger, validateOneOf } from '../values/arguments.js'
-import { FORMAT_NAMES } from '../values/formats.js'
+import { FORMAT_NAMES } from '../values/format-names.js'
 
 /** The limits that are options. */
 export const LIMITS = ['maxIndexBytes', 'maxDecodedBytes', 'maxRank', 'maxAttributeValues'] as const

@@ -1,6 +1,7 @@
 // Totals of a file and what its metadata says of the model, from the index alone.
 import type { AttributeObject, AttributeValue } from '../values/attributes.js'
-import { type ModelInfo, modelInfo } from '../values/formats.js'
+import { MODELS } from '../values/format-names.js'
+import type { ModelInfo } from '../values/formats.js'
 import type { ModelSummary } from '../values/model.js'
 import { storageTypeOf } from '../values/storage-type.js'
 import type { Catalog } from './catalog.js'
@@ -99,7 +100,7 @@ function modelOf(info: ModelInfo, metadata: AttributeObject, has: (name: string)
 
 /** What the metadata of a file says of its model; undefined in formats that describe no models. `metadata` returns it; lists may have holes. */
 export function modelSummary(file: TensorFile, metadata: () => AttributeObject): ModelSummary | undefined {
-  const info = modelInfo(file.format)
+  const info = MODELS[file.format]
   return info === undefined ? undefined : modelOf(info, metadata(), (name) => file.has(name))
 }
 

@@ -1,7 +1,7 @@
 // Properties of the formats, from the generated table: names, versions, extensions, and the features that a writer supports.
 import { extname } from '#host'
 import { invalid, optionHint } from '../native/errors.js'
-import { FORMATS, type Format, type WritableFormat, type WritableVersion } from './format-table.js'
+import { FORMATS, type WritableFormat, type WritableVersion } from './format-table.js'
 
 /** A format of the addon's table. */
 export interface FormatInfo {
@@ -73,7 +73,7 @@ export interface Writing {
   /** The formats of files that may be the weights of a checkpoint, which becomes a model of this format. */
   readonly checkpoints: readonly string[]
   /** How files describe a model, if they are models that programs run by their metadata. */
-  readonly model?: ModelInfo
+  readonly model?: ModelInfo | undefined
   readonly generator: boolean
   /** Whether bytes can be written in order, as the tensors arrive: not if the index comes first. */
   readonly streams: boolean
@@ -84,8 +84,6 @@ export interface Writing {
 const writable = FORMATS.filter(({ writes }) => writes.length > 0)
 const writings = writable.flatMap(({ writes }) => writes)
 
-/** The names of all formats. */
-export const FORMAT_NAMES = FORMATS.map(({ name }) => name as Format)
 export const WRITABLE_FORMATS = writable.map(({ name }) => name as WritableFormat)
 export const WRITABLE_VERSIONS = writings.flatMap(({ version }) => version ?? []) as WritableVersion[]
 /** All digests that any format supports. */
@@ -153,11 +151,6 @@ export function unknownEnding(path: string): TypeError {
 /** Whether files of a format have only text as metadata. */
 export function hasTextMetadata(format: string): boolean {
   return writable.some(({ name, writes }) => name === format && writes.some(({ attributes }) => attributes === 'text'))
-}
-
-/** How files of a format describe a model; undefined if they do not. */
-export function modelInfo(format: string): ModelInfo | undefined {
-  return writable.find(({ name }) => name === format)?.writes.find(({ model }) => model !== undefined)?.model
 }
 
 /** The names of the mixtures of types that tensors are quantized to, as the option `quantize` takes them. */
