@@ -105,3 +105,26 @@ export async function describeFile({ open, compare }, source, options, counts) {
   file.close()
   return text(lines)
 }
+
+/** Describes how a folder is opened: what it has and what is warned of, or why it is refused. `location` is its path in messages. */
+export async function describeFolder({ open }, source, location) {
+  const plain = (message) =>
+    message
+      .replaceAll(`${location}/`, '')
+      .replaceAll(`'${location}'`, "'the folder'")
+      // Node's words for what the system says have the path.
+      .replace(/ENOENT: no such file or directory, open ('[^']*')/, '$1: open: No such file or directory')
+      .replace(/^'the folder': (?=the index .* names a file that cannot be read)/, '')
+  try {
+    const file = await open(source)
+    const warnings = file.warnings.map(({ code, message }) => [code, plain(message)])
+    const tensors = Array.from(file.values(), ({ name, storageType, shape }) => [name, storageType, shape])
+    const loaded = await outcome(async () => Array.from(await file.load(), ([name, one]) => [name, describe(one)]))
+    const described = [file.format, file.version ?? null, tensors, warnings, loaded]
+    file.close()
+    return text(described)
+  } catch (error) {
+    if (error.code === undefined || error.code === 'ZT_INTERNAL') return `${error.stack}`
+    return text([error.code, plain(error.message), error.option ?? null])
+  }
+}

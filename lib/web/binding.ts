@@ -1,5 +1,6 @@
 // The binding of the wrapper over the module: a file is a remote file, whose bytes JavaScript reads. What would have to wait for them throws
 // ZT_NOT_LOCAL, as for a remote file in Node.
+import { setImmediate } from '#host'
 import type * as Binding from '../native/binding.js'
 import type {
   AttributeOutline,
@@ -25,7 +26,7 @@ import type {
 import { kernels } from './kernels.js'
 import { Message, Reply } from './message.js'
 import { Instance, type Missing, native, type Operation, readError, takePanic } from './module.js'
-import { type FileSource, fetchEach, PIECE, reads, type Span, type Tree } from './tree.js'
+import { type FileSource, fetchEach, PIECE, type Piece, reads, type Span, type Tree } from './tree.js'
 
 /** Bytes that one component may decode to, unless the caller says so: memory of WebAssembly ends at 4 GiB. */
 const MAX_DECODED = 2 ** 30
@@ -34,10 +35,18 @@ const DECODED = 4 * 2 ** 20
 /** Up to this size, tensors are loaded together in the module. Larger ones need not enter it. */
 const SMALL = 2 ** 20
 
+type Counts = [bytes: number, totalBytes: number, tensors: number, totalTensors: number]
+
 /** Cancels the work that it controls. */
-class Control implements Binding.Control {
+export class Control implements Binding.Control {
   readonly #stop = new AbortController()
-  readonly #counts: [number, number, number, number] = [0, 0, 0, 0]
+  readonly #report: ((counts: Counts) => void) | undefined
+  #counts: Counts = [0, 0, 0, 0]
+
+  /** `report` is called with each progress. */
+  constructor(report?: (counts: Counts) => void) {
+    this.#report = report
+  }
 
   get signal(): AbortSignal {
     return this.#stop.signal
@@ -47,23 +56,27 @@ class Control implements Binding.Control {
     this.#stop.abort(native({ code: 'ZT_ABORTED', message: 'the work was canceled' }))
   }
 
-  progress(): [bytes: number, totalBytes: number, tensors: number, totalTensors: number] {
+  progress(): Counts {
     return [...this.#counts]
   }
 
+  set(counts: Counts): void {
+    this.#counts = counts
+    this.#report?.(counts)
+  }
+
   expect(bytes: number, tensors: number): void {
-    this.#counts[1] = bytes
-    this.#counts[3] = tensors
+    this.set([this.#counts[0], bytes, this.#counts[2], tensors])
   }
 
   did(bytes: number, tensors: number): void {
-    this.#counts[0] += bytes
-    this.#counts[2] += tensors
+    const [done, totalBytes, doneTensors, totalTensors] = this.#counts
+    this.set([done + bytes, totalBytes, doneTensors + tensors, totalTensors])
   }
 }
 
 /** A block of memory that JavaScript has already. */
-class Memory implements Binding.Memory {
+export class Memory implements Binding.Memory {
   #bytes: Uint8Array<ArrayBuffer>
 
   constructor(bytes: Uint8Array<ArrayBuffer>) {
@@ -161,6 +174,9 @@ function readAttributes(reply: Reply): FlatAttributes {
   }
 }
 
+/** Ends the turn, so that an abort arrives and a page stays responsive. */
+const turn = (): Promise<void> => new Promise(setImmediate)
+
 const notLocal = (): never => {
   throw native({
     code: 'ZT_NOT_LOCAL',
@@ -201,9 +217,14 @@ function readHead(reply: Reply): Head {
   }
 }
 
+/** Bytes that were fetched to open a file. */
+export type Known = Piece & { readonly name: string }
+
 /** An instance with its files: fetches what calls miss. */
 class Session {
   readonly instance: Instance
+  /** If set, records the fetched bytes. */
+  fetched: Known[] | undefined
   /** The trees of the files of the instance, by number. */
   readonly #trees: readonly Tree[]
   readonly #found: Map<string, FileSource>[]
@@ -220,10 +241,12 @@ class Session {
     return new Session(await Instance.create(), trees)
   }
 
-  /** Opens a file of the instance. */
-  async open(file: number, request: OpenRequest, signal: AbortSignal): Promise<Head> {
+  /** Opens a file of the instance. What another instance has fetched for it is `known`. */
+  async open(file: number, request: OpenRequest, signal: AbortSignal, known: readonly Known[] = []): Promise<Head> {
     const { roots } = this.#trees[file] as Tree
-    await Promise.all(roots.map((name) => this.#tell(file, name, signal)))
+    const names = new Set([...roots, ...known.map(({ name }) => name)])
+    await Promise.all(Array.from(names, (name) => this.#tell(file, name, signal)))
+    for (const { name, offset, bytes } of known) this.add(file, name, offset, bytes)
     const { maxDecodedBytes } = request
     const message = new Message()
       .number(file)
@@ -249,12 +272,17 @@ class Session {
 
   async #tell(file: number, name: string, signal: AbortSignal): Promise<void> {
     const found = await (this.#trees[file] as Tree).find(name, signal)
-    if (found !== undefined) this.#found[file]?.set(name, found)
-    if (!this.instance.isClosed)
-      this.instance.call('tell', new Message().number(file).text(name).maybe(found?.byteLength))
+    if (this.instance.isClosed) return
+    const message = new Message().number(file).text(name)
+    if (found !== undefined && 'names' in found) this.instance.call('tellFolder', message.texts(found.names))
+    else {
+      if (found !== undefined) this.#found[file]?.set(name, found)
+      this.instance.call('tell', message.maybe(found?.byteLength))
+    }
   }
 
   add(file: number, name: string, offset: number, bytes: Uint8Array): void {
+    this.fetched?.push({ name, offset, bytes })
     this.instance.call('add', new Message().number(file).text(name).number(offset).bytes(bytes))
   }
 
@@ -300,15 +328,35 @@ class Session {
   }
 }
 
+/** An instance with an open file. */
+export interface Opened extends Opening {
+  readonly session: Session
+  readonly head: Head
+}
+
 /** What the wrapper never calls for a remote file: it stages only the caller's memory. */
 type Staging = 'checkPacked' | 'stage' | 'stageAll' | 'stageTaken'
 
+/** What a file is opened from. */
+export interface Opening {
+  readonly tree: Tree
+  readonly request: OpenRequest
+}
+
+/** What takes longer than a page may wait, as a worker does it. */
+interface Comparer {
+  compare(files: readonly [Opening, Opening], rest: ComparisonRequest, control: Control): Promise<NativeComparison[]>
+}
+
+type ComparisonRequest = readonly [places: Int32Array, tolerance: readonly number[], norms: boolean]
+
 /** An open file. */
-class NativeFile implements Omit<Binding.NativeFile, Staging> {
+export class NativeFile implements Omit<Binding.NativeFile, Staging>, Opening {
   readonly #session: Session
   readonly #head: Head
-  readonly #tree: Tree
-  readonly #request: OpenRequest
+  readonly tree: Tree
+  readonly request: OpenRequest
+  readonly worker: Comparer | undefined
   readonly format: string
   readonly version: string | null
   readonly generator: string | null
@@ -317,11 +365,11 @@ class NativeFile implements Omit<Binding.NativeFile, Staging> {
   readonly isRemote = true
   readonly location = null
 
-  private constructor(session: Session, head: Head, tree: Tree, request: OpenRequest) {
+  protected constructor({ session, head, tree, request }: Opened) {
     this.#session = session
     this.#head = head
-    this.#tree = tree
-    this.#request = request
+    this.tree = tree
+    this.request = request
     this.format = head.format
     this.version = head.version
     this.generator = head.generator
@@ -329,9 +377,28 @@ class NativeFile implements Omit<Binding.NativeFile, Staging> {
     this.size = head.size
   }
 
-  static async open(tree: Tree, request: OpenRequest, { signal }: Control): Promise<NativeFile> {
+  static async open(
+    tree: Tree,
+    request: OpenRequest,
+    { signal }: Control,
+    known?: readonly Known[],
+  ): Promise<NativeFile> {
     const session = await Session.create([tree])
-    return new NativeFile(session, await session.open(0, request, signal), tree, request)
+    return new NativeFile({ session, head: await session.open(0, request, signal, known), tree, request })
+  }
+
+  /** Opens a file, and returns what was fetched for it. */
+  protected static async opened(
+    tree: Tree,
+    request: OpenRequest,
+    { signal }: Control,
+  ): Promise<{ opened: Opened; known: readonly Known[] }> {
+    const session = await Session.create([tree])
+    const known: Known[] = []
+    session.fetched = known
+    const head = await session.open(0, request, signal)
+    session.fetched = undefined
+    return { opened: { session, head, tree, request }, known }
   }
 
   #ask(operation: Operation, fill: (message: Message) => Message = (message) => message): Reply {
@@ -554,6 +621,7 @@ class NativeFile implements Omit<Binding.NativeFile, Staging> {
     try {
       this.#ask('direct', (message) => place(message).maybeNumbers(undefined))
       for (let at = 0; at < bytes.byteLength; at += PIECE) {
+        if (at > 0) await turn()
         signal.throwIfAborted()
         this.#ask('hash', (message) => message.bytes(bytes.subarray(at, at + PIECE)))
       }
@@ -572,6 +640,7 @@ class NativeFile implements Omit<Binding.NativeFile, Staging> {
       if (length < 0) return undefined
       const target = allocated(length)
       for (let at = 0; at < length; at += DECODED) {
+        if (at > 0) await turn()
         const piece = new Message().number(0, at, Math.min(DECODED, length - at))
         await this.#session.settled('fill', piece, signal, (bytes) => target.set(bytes, at))
       }
@@ -739,14 +808,6 @@ class NativeFile implements Omit<Binding.NativeFile, Staging> {
   stageNext(ordinals: Uint32Array): Binding.StageBatch {
     return { builder: undefined as never, end: ordinals.length, bytes: this.storedBytes(ordinals) }
   }
-
-  /** Opens the files of a comparison together in an instance of their own. */
-  static async together(first: NativeFile, second: NativeFile, signal: AbortSignal): Promise<Session> {
-    const session = await Session.create([first.#tree, second.#tree])
-    await session.open(0, first.#request, signal)
-    await session.open(1, second.#request, signal)
-    return session
-  }
 }
 
 function readComparison(reply: Reply): NativeComparison {
@@ -772,20 +833,20 @@ function readComparison(reply: Reply): NativeComparison {
 const optional = <K extends string>(key: K, value: number | undefined): Partial<Record<K, number>> =>
   (value === undefined ? {} : { [key]: value }) as Partial<Record<K, number>>
 
-async function compare(
-  first: NativeFile,
-  second: NativeFile,
-  places: Int32Array,
-  tolerance: readonly number[],
-  norms: boolean,
+/** Compares tensors of two files, which are opened together in an instance of their own. */
+export async function compareIn(
+  [first, second]: readonly [Opening, Opening],
+  [places, tolerance, norms]: ComparisonRequest,
   { signal }: Control,
 ): Promise<NativeComparison[]> {
-  const session = await NativeFile.together(first, second, signal)
-  const message = new Message()
-    .numbers(places)
-    .number(tolerance[0] ?? 0, tolerance[1] ?? 0)
-    .flag(norms)
+  const session = await Session.create([first.tree, second.tree])
   try {
+    await session.open(0, first.request, signal)
+    await session.open(1, second.request, signal)
+    const message = new Message()
+      .numbers(places)
+      .number(tolerance[0] ?? 0, tolerance[1] ?? 0)
+      .flag(norms)
     return await session.settled('compare', message, signal, (bytes) => {
       const reply = new Reply(bytes)
       return reply.list(() => readComparison(reply))
@@ -793,6 +854,19 @@ async function compare(
   } finally {
     session.instance.close()
   }
+}
+
+async function compare(
+  first: NativeFile,
+  second: NativeFile,
+  places: Int32Array,
+  tolerance: readonly number[],
+  norms: boolean,
+  control: Control,
+): Promise<NativeComparison[]> {
+  const worker = first.worker ?? second.worker
+  const request = [places, tolerance, norms] as const
+  return worker?.compare([first, second], request, control) ?? compareIn([first, second], request, control)
 }
 
 /** The part of the binding that reads. */

@@ -1,6 +1,6 @@
 // Files of web servers, by range requests: one version of each file, and no more bytes than were asked for.
 import { native } from './module.js'
-import { type FileSource, type HttpOptions, shown } from './tree.js'
+import { type FileSource, type HttpOptions, shown, type UrlFile } from './tree.js'
 
 /** Bytes of the first request, which asks for the length of the file. */
 const FIRST = 64 * 2 ** 10
@@ -62,9 +62,7 @@ export async function openUrl(
   { headers = {} }: HttpOptions,
   signal: AbortSignal,
 ): Promise<FileSource | undefined> {
-  const ranged = (offset: number, length: number, signal: AbortSignal) =>
-    request(url, { headers: { ...headers, range: `bytes=${offset}-${offset + length - 1}` }, signal })
-  const first = await ranged(0, FIRST, signal)
+  const first = await ranged({ url, headers }, 0, FIRST, signal)
   const { status } = first
   if (status === 404 || status === 410) return undefined
   if (status === 200) return wholeOf(url, first)
@@ -85,11 +83,25 @@ export async function openUrl(
     : head.byteLength < FIRST
       ? head.byteLength
       : await lengthOf(url, headers, signal)
+  return urlSource({ url, headers, byteLength, version, head })
+}
+
+const ranged = (
+  { url, headers }: Pick<UrlFile, 'url' | 'headers'>,
+  offset: number,
+  length: number,
+  signal: AbortSignal,
+) => request(url, { headers: { ...headers, range: `bytes=${offset}-${offset + length - 1}` }, signal })
+
+/** Reads one version of a file. */
+export function urlSource(file: UrlFile): FileSource {
+  const { url, byteLength, version, head } = file
   return {
     byteLength,
+    posted: { kind: 'url', ...file },
     async read(offset, length, signal) {
       if (offset + length <= head.byteLength) return head.subarray(offset, offset + length)
-      const response = await ranged(offset, length, signal)
+      const response = await ranged(file, offset, length, signal)
       if (response.status !== 206) {
         await response.body?.cancel()
         const what =

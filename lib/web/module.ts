@@ -9,6 +9,7 @@ export type WasmSource = string | URL | Response | BufferSource | WebAssembly.Mo
 const OPERATIONS = [
   'seed',
   'tell',
+  'tellFolder',
   'add',
   'open',
   'index',

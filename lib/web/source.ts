@@ -5,7 +5,7 @@ import { type ByteSource, isByteSource } from '../read/byte-source.js'
 import { wrongType } from '../values/arguments.js'
 import { openUrl } from './http.js'
 import { native } from './module.js'
-import { type FileSource, type HttpOptions, shown, type Tree } from './tree.js'
+import { blobSource, type FileSource, type FolderSource, type HttpOptions, shown, type Tree } from './tree.js'
 
 /** One file. */
 type OneSource = Blob | FileSystemFileHandle | URL | string | ByteSource | Uint8Array | ArrayBuffer
@@ -27,20 +27,7 @@ function thrown(what: string, error: unknown): Error {
   return native({ code: 'ZT_IO', message, thrown: registerThrown(error) })
 }
 
-function ofBlob(blob: Blob): FileSource {
-  return {
-    byteLength: blob.size,
-    async read(offset, length) {
-      const part = blob.slice(offset, offset + length)
-      try {
-        return new Uint8Array(await part.arrayBuffer())
-      } catch (error) {
-        throw thrown('reading the file', error)
-      }
-    },
-    blob: (offset, length) => blob.slice(offset, offset + length),
-  }
-}
+const ofBlob = (blob: Blob): FileSource => blobSource(blob, (error) => thrown('reading the file', error))
 
 function ofBytes(bytes: Uint8Array): FileSource {
   const { byteLength } = bytes
@@ -173,31 +160,35 @@ function listOf(source: readonly unknown[], http: HttpOptions): Tree {
   }
 }
 
-/** A folder: its index, or all files that may be tensor files. */
-async function folderOf(folder: FileSystemDirectoryHandle): Promise<Tree> {
-  const names: string[] = []
-  for await (const [name, handle] of folder.entries()) if (handle.kind === 'file') names.push(name)
-  const index = names.filter((name) => INDEX.test(name)).sort()
-  const weights = names
-    .filter((name) => /\.(safetensors|gguf|zt|pt|pth|bin|h5|keras|onnx|npz|npy|btf|arrow|tflite|msgpack)$/.test(name))
-    .sort()
-  const roots = index.length > 0 ? index.slice(0, 1) : weights
-  if (roots.length === 0)
-    throw native({ code: 'ZT_INCOMPLETE', message: `the folder '${folder.name}' has no tensor files` })
+/** A folder. The module selects its files, as it does on disk. */
+function folderOf(root: FileSystemDirectoryHandle): Tree {
+  const find = async (name: string): Promise<FileSource | FolderSource | undefined> => {
+    if (name === root.name) return listed(root)
+    const parts = name.slice(root.name === '' ? 0 : root.name.length + 1).split('/')
+    const last = parts.pop() as string
+    let folder = root
+    for (const part of parts) folder = await folder.getDirectoryHandle(part)
+    try {
+      return ofBlob(await (await folder.getFileHandle(last)).getFile())
+    } catch (error) {
+      if (isDom(error, 'TypeMismatchError')) return listed(await folder.getDirectoryHandle(last))
+      throw error
+    }
+  }
   return {
-    roots,
-    async find(name) {
-      const parts = name.split('/')
-      const last = parts.pop() as string
-      try {
-        let at = folder
-        for (const part of parts) at = await at.getDirectoryHandle(part)
-        return ofBlob(await (await at.getFileHandle(last)).getFile())
-      } catch (error) {
-        if (error instanceof DOMException && ['NotFoundError', 'TypeMismatchError'].includes(error.name))
-          return undefined
-        throw thrown('opening the file', error)
-      }
-    },
+    roots: [root.name],
+    find: (name) =>
+      find(name).catch((error) => {
+        if (isDom(error, 'NotFoundError') || isDom(error, 'TypeMismatchError')) return undefined
+        throw thrown(`reading the folder '${root.name}'`, error)
+      }),
   }
 }
+
+async function listed(folder: FileSystemDirectoryHandle): Promise<FolderSource> {
+  const names: string[] = []
+  for await (const name of folder.keys()) names.push(name)
+  return { names }
+}
+
+const isDom = (error: unknown, name: string): boolean => error instanceof DOMException && error.name === name

@@ -7,14 +7,35 @@ export interface FileSource {
   read(offset: number, length: number, signal: AbortSignal): Promise<Uint8Array>
   /** A part of the file as a Blob, if it has one. */
   blob?(offset: number, length: number): Blob
+  /** What a worker can read the file from. Without it, the worker asks for its bytes. */
+  readonly posted?: Posted
+}
+
+/** A file that can be posted to a worker. */
+export type Posted = { readonly kind: 'blob'; readonly blob: Blob } | ({ readonly kind: 'url' } & UrlFile)
+
+/** One version of a file on a server. */
+export interface UrlFile {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly byteLength: number
+  readonly version: string | null
+  /** The first bytes. */
+  readonly head: Uint8Array
+}
+
+/** A folder that can be listed. */
+export interface FolderSource {
+  /** The names of its files and folders. */
+  readonly names: readonly string[]
 }
 
 /** The files that can be opened. */
 export interface Tree {
-  /** The names of the files to open. */
+  /** The names of the files to open, or that of a folder. */
   readonly roots: readonly string[]
-  /** Returns the file with a name, or undefined if there is none. Rejects with an error of the binding. */
-  find(name: string, signal: AbortSignal): Promise<FileSource | undefined>
+  /** Returns the file or folder with a name, or undefined if there is none. Rejects with an error of the binding. */
+  find(name: string, signal: AbortSignal): Promise<FileSource | FolderSource | undefined>
 }
 
 /** A range of a file. */
@@ -79,6 +100,22 @@ export async function fetchEach(
     throw error
   } finally {
     signal.removeEventListener('abort', abort)
+  }
+}
+
+/** Reads a Blob. `failed` makes the error for what the browser throws. */
+export function blobSource(blob: Blob, failed: (error: unknown) => Error): FileSource {
+  return {
+    byteLength: blob.size,
+    async read(offset, length) {
+      try {
+        return new Uint8Array(await blob.slice(offset, offset + length).arrayBuffer())
+      } catch (error) {
+        throw failed(error)
+      }
+    },
+    blob: (offset, length) => blob.slice(offset, offset + length),
+    posted: { kind: 'blob', blob },
   }
 }
 

@@ -115,11 +115,18 @@ impl ReadAt for HostFile {
     }
 }
 
+/// What the host has at a path.
+enum Entry {
+    File(Arc<HostFile>),
+    /// The names in it.
+    Folder(Vec<String>),
+    Nothing,
+}
+
 /// The files that the host was asked for.
 #[derive(Default)]
 pub struct Host {
-    /// `None`: there is no such file.
-    files: Mutex<BTreeMap<String, Option<Arc<HostFile>>>>,
+    entries: Mutex<BTreeMap<String, Entry>>,
     unknown: Mutex<BTreeSet<String>>,
 }
 
@@ -129,19 +136,36 @@ pub type Missing = (String, u64, u64);
 impl Host {
     /// Adds the length of a file, or that there is none.
     pub fn tell(&self, name: &str, length: Option<u64>) {
-        lock(&self.files).insert(name.to_owned(), length.map(HostFile::new).map(Arc::new));
+        let entry = length.map_or(Entry::Nothing, |length| Entry::File(Arc::new(HostFile::new(length))));
+        lock(&self.entries).insert(name.to_owned(), entry);
+    }
+
+    /// Adds the names in a folder.
+    pub fn tell_folder(&self, name: &str, names: Vec<String>) {
+        lock(&self.entries).insert(name.to_owned(), Entry::Folder(names));
     }
 
     pub fn file(&self, name: &str) -> Option<Arc<HostFile>> {
-        lock(&self.files).get(name).cloned().flatten()
+        match lock(&self.entries).get(name) {
+            Some(Entry::File(file)) => Some(Arc::clone(file)),
+            _ => None,
+        }
+    }
+
+    /// Returns the names in a folder.
+    fn names(&self, folder: &Path) -> Option<Vec<String>> {
+        match lock(&self.entries).get(&*folder.to_string_lossy()) {
+            Some(Entry::Folder(names)) => Some(names.clone()),
+            _ => None,
+        }
     }
 
     /// Returns what was missing since the last call: files, and ranges of files.
     pub fn missing(&self) -> (BTreeSet<String>, Vec<Missing>) {
         let names = std::mem::take(&mut *lock(&self.unknown));
         let mut ranges = Vec::new();
-        for (name, file) in lock(&self.files).iter() {
-            let Some(file) = file else { continue };
+        for (name, entry) in lock(&self.entries).iter() {
+            let Entry::File(file) = entry else { continue };
             let missing = std::mem::take(&mut lock(&file.fetched).missing);
             ranges.extend(missing.into_iter().map(|(offset, length)| (name.clone(), offset, length)));
         }
@@ -150,8 +174,10 @@ impl Host {
 
     /// Drops the fetched bytes.
     pub fn forget(&self) {
-        for file in lock(&self.files).values().flatten() {
-            *lock(&file.fetched) = Fetched::default();
+        for entry in lock(&self.entries).values() {
+            if let Entry::File(file) = entry {
+                *lock(&file.fetched) = Fetched::default();
+            }
         }
     }
 }
@@ -162,9 +188,15 @@ pub struct HostFiles(pub Arc<Host>);
 impl Filesystem for HostFiles {
     fn open(&self, path: &Path, _stop: &Stop) -> Result<Arc<dyn ReadAt>> {
         let name = path.to_string_lossy();
-        match lock(&self.0.files).get(&*name) {
-            Some(Some(file)) => Ok(Arc::clone(file) as Arc<dyn ReadAt>),
-            Some(None) => {
+        let entries = lock(&self.0.entries);
+        match entries.get(&*name) {
+            Some(Entry::File(file)) => Ok(Arc::clone(file) as Arc<dyn ReadAt>),
+            Some(Entry::Folder(_)) => Err(Error::new(Code::Io, "read: Is a directory")),
+            // As the system says of a folder on disk.
+            Some(Entry::Nothing) if entries.values().any(|entry| matches!(entry, Entry::Folder(_))) => {
+                Err(Error::new(Code::Io, "open: No such file or directory").absent())
+            }
+            Some(Entry::Nothing) => {
                 let message = format!(
                     "{name:?} is required, but the source has no sibling with that name: return it from sibling(name)"
                 );
@@ -177,15 +209,19 @@ impl Filesystem for HostFiles {
         }
     }
 
-    fn is_folder(&self, _path: &Path, _stop: &Stop) -> bool {
-        false
+    fn is_folder(&self, path: &Path, _stop: &Stop) -> bool {
+        self.0.names(path).is_some()
     }
 
-    fn list(&self, _folder: &Path, _max: usize, _stop: &Stop) -> Result<Vec<OsString>> {
-        Err(Error::new(Code::Io, "a source that JavaScript reads has no folder that can be listed"))
+    fn list(&self, folder: &Path, max: usize, _stop: &Stop) -> Result<Vec<OsString>> {
+        let no_folder = || Error::new(Code::Io, "a source that JavaScript reads has no folder that can be listed");
+        let names = self.0.names(folder).ok_or_else(no_folder)?;
+        Ok(names.into_iter().take(max.saturating_add(1)).map(OsString::from).collect())
     }
 
-    fn is_file(&self, _path: &Path) -> bool {
-        false
+    fn is_file(&self, path: &Path) -> bool {
+        let folder = path.parent().and_then(|folder| self.0.names(folder));
+        let name = path.file_name().unwrap_or_default();
+        folder.is_some_and(|names| names.iter().any(|one| one.as_str() == name))
     }
 }

@@ -39,6 +39,7 @@ enum Outcome {
 const OPERATIONS: &[Operation] = &[
     opening::seed,
     opening::tell,
+    opening::tell_folder,
     opening::add,
     opening::open,
     opening::index,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{CORE, Format, Formats};
+use ztensor_core::formats::{CORE, Format, Formats, WriteFormat};
 use ztensor_core::limits::Limits;
 use ztensor_core::model::{Warning, seed as names};
 use ztensor_core::open::{Lookup, Opened, Request, open_all};
@@ -22,7 +22,11 @@ use crate::state::{File, State};
 const FORMATS: Formats = Formats::of(&[CORE, READ_GGUF, &READ_IMPORT]).with_companions(COMPANIONS);
 
 // The same formats without their writers, which would be a tenth of the module.
-const READ_GGUF: &[Format] = &[reading(&ztensor_gguf::FORMAT)];
+// What remains of that of GGUF is how the files of a set are named.
+const READ_GGUF: &[Format] = &[Format {
+    writes: &[&WriteFormat { shards: ztensor_gguf::FORMAT.writes[0].shards, ..WriteFormat::DENSE }],
+    ..reading(&ztensor_gguf::FORMAT)
+}];
 const READ_IMPORT: [Format; IMPORT.len()] = {
     let mut rows = [const { reading(&IMPORT[0]) }; IMPORT.len()];
     let mut at = 0;
@@ -52,6 +56,13 @@ pub fn seed(_state: &mut State, message: &mut Message) -> Result<Owned> {
 pub fn tell(state: &mut State, message: &mut Message) -> Result<Owned> {
     let file = state.file(message)?;
     file.host.tell(&message.text()?, message.maybe()?);
+    Ok(nothing())
+}
+
+/// Adds a folder with its names.
+pub fn tell_folder(state: &mut State, message: &mut Message) -> Result<Owned> {
+    let file = state.file(message)?;
+    file.host.tell_folder(&message.text()?, message.texts()?);
     Ok(nothing())
 }
 
