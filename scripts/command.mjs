@@ -38,9 +38,9 @@ export function runOrExit(program, args) {
  * streams in order of arrival, and the status of a missing program is 127, as in a shell. With `echo`, the output is also
  * printed as it arrives.
  */
-export function capture(program, args, { cwd = root, env = process.env, echo = false } = {}) {
+export function capture(program, args, { cwd = root, env = process.env, echo = false, timeout = 0 } = {}) {
   return new Promise((resolve) => {
-    const child = spawn(program, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] })
+    const child = spawn(program, args, { cwd, env, timeout, stdio: ['ignore', 'pipe', 'pipe'] })
     const result = { status: 1, stdout: '', stderr: '', output: '' }
     for (const stream of ['stdout', 'stderr']) {
       child[stream].setEncoding('utf8').on('data', (text) => {

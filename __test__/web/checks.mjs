@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { fixturePath } from '../helpers/vectors.mjs'
 
 const read = (name) => new Uint8Array(readFileSync(fixturePath(name)))
@@ -53,7 +55,79 @@ const partial = (response, from, to, etag = '"1"') =>
     .writeHead(206, { etag, 'content-range': `bytes ${from}-${Math.min(to, whole.length - 1)}/${whole.length}` })
     .end(whole.subarray(from, to + 1))
 
+/** A model of 6 GiB, of which only the index and the last tensor are not zero. */
+const enormous = safetensors('t', [1, 2, 3, 4], 6 * 2 ** 30)
+
+/** The bytes of the model in a range. */
+function ofEnormous(from, length) {
+  const { head, bytes, byteLength } = enormous
+  const out = new Uint8Array(length)
+  if (from < head.length) out.set(head.subarray(from, from + length))
+  const start = byteLength - bytes.length
+  if (from + length > start)
+    out.set(bytes.subarray(Math.max(from - start, 0), from + length - start), Math.max(start - from, 0))
+  return out
+}
+
+/** Counts the instances of the module that are in memory after a collection. */
+async function instancesAfter(use) {
+  setFlagsFromString('--expose-gc')
+  const gc = runInNewContext('gc')
+  const { instantiate } = WebAssembly
+  const memories = []
+  WebAssembly.instantiate = async (...given) => {
+    const instance = await instantiate(...given)
+    memories.push(new WeakRef(instance.exports.memory))
+    return instance
+  }
+  try {
+    await use()
+  } finally {
+    WebAssembly.instantiate = instantiate
+  }
+  // A reference that was read in this turn keeps its target.
+  await new Promise(setImmediate)
+  gc()
+  return { made: memories.length, left: memories.filter((memory) => memory.deref() !== undefined).length }
+}
+
 export const checks = {
+  async 'memory does not grow by opening and closing files'({ open }) {
+    const bytes = read('zt2-zstd.zt')
+    const once = async () => {
+      const file = await open(bytes)
+      await file.tensor('frames').load({ as: 'float32' })
+      file.close()
+    }
+    const { made, left } = await instancesAfter(async () => {
+      for (let at = 0; at < 200; at++) await once()
+    })
+    assert.ok(made >= 200)
+    // That of the operations on arrays, and perhaps the last.
+    assert.ok(left <= 2, `${left} of ${made} instances are in memory`)
+  },
+
+  async 'a URL may be larger than 4 GiB'({ open }) {
+    const { byteLength } = enormous
+    const lengths = []
+    await serving(
+      (response, from, to) => {
+        const end = Math.min(to, byteLength - 1)
+        lengths.push(end - from + 1)
+        response.writeHead(206, { etag: '"1"', 'content-range': `bytes ${from}-${end}/${byteLength}` })
+        response.end(ofEnormous(from, end - from + 1))
+      },
+      async (url) => {
+        const file = await open(url)
+        assert.equal(file.byteLength, byteLength)
+        assert.deepEqual(await file.tensor('t').load(), Float32Array.of(1, 2, 3, 4))
+        assert.deepEqual(await file.tensor('gap').load({ slice: [[5 * 2 ** 30, 5 * 2 ** 30 + 3]] }), new Uint8Array(3))
+        file.close()
+      },
+    )
+    assert.ok(lengths.reduce((sum, length) => sum + length, 0) < 2 ** 20)
+  },
+
   async 'synchronous access throws ZT_NOT_LOCAL'({ open }) {
     const file = await open(read('zt2-zstd.zt'))
     const tensor = file.tensor('raw')
@@ -99,19 +173,13 @@ export const checks = {
   },
 
   async 'a file may be larger than 4 GiB'({ open }) {
-    const offset = 6 * 2 ** 30
-    const { head, bytes, byteLength } = safetensors('t', [1, 2, 3, 4], offset)
     const reads = []
+    const { byteLength } = enormous
     const source = {
       byteLength,
       read(from, length) {
         reads.push(length)
-        const out = new Uint8Array(length)
-        if (from < head.length) out.set(head.subarray(from, from + length))
-        const start = byteLength - bytes.length
-        if (from + length > start)
-          out.set(bytes.subarray(Math.max(from - start, 0), from + length - start), Math.max(start - from, 0))
-        return out
+        return ofEnormous(from, length)
       },
     }
     const file = await open(source)

@@ -1,14 +1,15 @@
-import { publicError } from '../native/errors.js'
+import { invalid, named, publicError, ZTensorError } from '../native/errors.js'
 import { run, unopened } from '../native/job.js'
 import { TensorFile } from '../read/file.js'
 import { LIMITS, openRequest } from '../read/open-request.js'
 import { optional, readOptions, validateAbortSignal, validateBoolean, validateOneOf } from '../values/arguments.js'
 import type { Format } from '../values/format-table.js'
-import { binding } from './binding.js'
+import { binding, type Control } from './binding.js'
 import { prepareKernels } from './kernels.js'
 import { load, type WasmSource } from './module.js'
 import { treeOf, type WebSource } from './source.js'
 import type { HttpOptions } from './tree.js'
+import { WorkerFile } from './worker-file.js'
 
 /** How to load the WebAssembly module. */
 export interface InitOptions {
@@ -48,10 +49,15 @@ export interface WebOpenOptions {
   readonly maxRank?: number | undefined
   /** Maximum number of attribute values in the index, including nested values: 16,777,216 by default. */
   readonly maxAttributeValues?: number | undefined
+  /**
+   * Read and decode in a worker of the file, which `close()` ends, so that the page never waits. The index is also read by this thread. False
+   * by default.
+   */
+  readonly worker?: boolean | undefined
   readonly signal?: AbortSignal | undefined
 }
 
-const OPTIONS = ['format', 'shards', 'remote', 'verify', ...LIMITS, 'signal'] as const
+const OPTIONS = ['format', 'shards', 'remote', 'verify', ...LIMITS, 'worker', 'signal'] as const
 
 /**
  * Opens a file: reads and checks its index. It reads no data, whatever the file's size, unless `verify` is set. The file is like a remote
@@ -69,6 +75,9 @@ export async function open(source: WebSource, options?: WebOpenOptions): Promise
   optional(signal, validateAbortSignal)
   const shards = optional(read.shards, (value) => validateOneOf('shards', ['none'], value))
   const verify = optional(read.verify, (value) => validateBoolean('verify', value)) ?? false
+  const worker = optional(read.worker, (value) => validateBoolean('worker', value)) ?? false
+  if (worker && globalThis.Worker === undefined)
+    throw invalid(TypeError, 'worker is for browsers: this runtime has no Worker', { option: 'worker' })
   const remote = readOptions(read.remote, ['headers'], 'remote')
   const request = { ...openRequest(read), unread: shards === 'none' }
   signal?.throwIfAborted()
@@ -76,9 +85,15 @@ export async function open(source: WebSource, options?: WebOpenOptions): Promise
   const tree = await treeOf(source, remote).catch((error) => {
     throw publicError(error)
   })
+  const opener = worker ? WorkerFile : binding.NativeFile
   const native = await run(unopened(), { signal }, (control) =>
-    binding.NativeFile.open(tree, request, control as unknown as InstanceType<typeof binding.Control>),
-  )
+    opener.open(tree, request, control as unknown as Control),
+  ).catch((error) => {
+    const [name] = tree.roots
+    throw error instanceof ZTensorError && tree.roots.length === 1 && name !== 'source' && name
+      ? named(error, name)
+      : error
+  })
   const path = /^https?:/.test(tree.roots[0] ?? '') && tree.roots.length === 1 ? { path: tree.roots[0] as string } : {}
   const file = TensorFile.make(native as never, { ...path, request, blob: native.blob.bind(native) })
   return verify ? TensorFile.verified(file, await file.verify({ signal })) : file

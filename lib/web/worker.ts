@@ -1,0 +1,107 @@
+// The entry of worker.js: reads one file for a page. The page has the file's index too.
+import type { DivisionRequest, LoadRequest, OpenRequest, StatsRequest } from '../native/binding.js'
+import { messageOf } from '../native/realm.js'
+import { Control, compareIn, type Known, type Memory, NativeFile } from './binding.js'
+import { Channel } from './channel.js'
+import { urlSource } from './http.js'
+import { load, native } from './module.js'
+import { blobSource, type FileSource, type FolderSource, type Posted, type Tree } from './tree.js'
+
+/** The names of a tree of the page, and its number there. */
+export interface PostedTree {
+  readonly number: number
+  readonly roots: readonly string[]
+  readonly request: OpenRequest
+}
+
+/** What the page answers to `find`. */
+export type Found =
+  | Posted
+  | { readonly kind: 'folder'; readonly names: readonly string[] }
+  /** The page reads it. */
+  | { readonly kind: 'page'; readonly number: number; readonly byteLength: number }
+
+/** What `start` gets. */
+export interface Start {
+  readonly module: WebAssembly.Module
+  readonly tree: PostedTree
+  readonly known: readonly Known[]
+}
+
+let file: NativeFile | undefined
+
+function sourceOf(found: Found | undefined): FileSource | FolderSource | undefined {
+  switch (found?.kind) {
+    case undefined:
+      return undefined
+    case 'folder':
+      return { names: found.names }
+    case 'url':
+      return urlSource(found)
+    case 'blob':
+      return blobSource(found.blob, (cause) =>
+        Object.assign(native({ code: 'ZT_IO', message: `reading the file failed: ${messageOf(cause)}` }), { cause }),
+      )
+    case 'page':
+      return {
+        byteLength: found.byteLength,
+        read: async (offset, length, signal) =>
+          new Uint8Array(await channel.ask<ArrayBuffer>('read', [found.number, offset, length], { signal })),
+      }
+  }
+}
+
+const treeOf = ({ number, roots }: PostedTree): Tree => ({
+  roots,
+  find: async (name, signal) => sourceOf(await channel.ask<Found | undefined>('find', [number, name], { signal })),
+})
+
+function opened(): NativeFile {
+  if (file === undefined) throw native({ code: 'ZT_CLOSED', message: 'the file is closed' })
+  return file
+}
+
+const taken = async (memory: Promise<Memory>): Promise<ArrayBuffer> => (await memory).take()
+
+// biome-ignore lint/suspicious/noExplicitAny: each call has its own arguments
+const CALLS: Record<string, (args: any, control: Control) => Promise<unknown>> = {
+  async start([{ module, tree, known }]: [Start], control) {
+    await load(module)
+    file = await NativeFile.open(treeOf(tree), tree.request, control, known)
+  },
+  load: ([ordinal, component, request]: [number, number, LoadRequest], control) =>
+    taken(opened().load(ordinal, component, request, control)),
+  dequantize: ([ordinal, ranges, deferred]: [number, number[] | null, boolean], control) =>
+    taken(opened().dequantize(ordinal, ranges, deferred, control)),
+  take: ([ordinal, component, widen, axis, indices]: [number, number | null, boolean, number, Float64Array], control) =>
+    taken(opened().take(ordinal, component, widen, axis, indices, control)),
+  loadSparse: async ([ordinal]: [number], control) =>
+    (await opened().loadSparse(ordinal, control)).map((memory) => memory.take()),
+  async loadBatch([ordinals, division]: [Uint32Array, DivisionRequest | null], control) {
+    const { blocks, locations } = await opened().loadBatch(ordinals, 1, control, undefined, division)
+    return [blocks.map((memory) => memory.take()), locations]
+  },
+  stats: ([ordinal, request]: [number, StatsRequest], control) => opened().stats(ordinal, request, control),
+  verify: ([ordinals]: [Uint32Array], control) => opened().verify(ordinals, control),
+  canonical: (_none, control) => opened().canonical(control),
+  contentDigest: ([algorithm]: [string], control) => opened().contentDigest(algorithm, control),
+  compare: ([[first, second], request]: [[PostedTree, PostedTree], never], control) =>
+    compareIn(
+      [
+        { tree: treeOf(first), request: first.request },
+        { tree: treeOf(second), request: second.request },
+      ],
+      request,
+      control,
+    ),
+}
+
+const channel: Channel = new Channel(globalThis as unknown as Worker, async (what, args, { signal, set }) => {
+  const call = CALLS[what]
+  if (call === undefined) throw new TypeError(`no such call: ${what}`)
+  const control = new Control(set)
+  signal.addEventListener('abort', () => control.cancel())
+  return call(args, control)
+})
+
+globalThis.addEventListener('message', ({ data }) => channel.take(data))
