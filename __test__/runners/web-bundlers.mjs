@@ -1,0 +1,215 @@
+// `npm run test:web-bundlers`: bundles @ztensor/web for browsers, and runs the output in chromium, with and without a worker. The bundlers
+// come from npm into build/web-bundlers. Needs `npm run build` and `npm run build:web` first.
+//   NAME...   only the checks with one of these in their titles
+import assert from 'node:assert/strict'
+import {
+  cpSync,
+  createReadStream,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer } from 'node:http'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { extname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { capture, npm, root } from '../../scripts/command.mjs'
+import { webFolder } from '../../scripts/web.mjs'
+import { startChromium } from './chromium.mjs'
+import { installInto } from './installed-app.mjs'
+
+const TOOLS = {
+  esbuild: '0.28.2',
+  next: '^16',
+  'onnxruntime-web': '^1',
+  react: '^19',
+  'react-dom': '^19',
+  vite: '8.3.8',
+  webpack: '5.112.2',
+}
+const tools = join(root, 'build/web-bundlers')
+mkdirSync(tools, { recursive: true })
+writeFileSync(join(tools, 'package.json'), JSON.stringify({ private: true, dependencies: TOOLS }))
+const installed = await capture(...npm(['install', '--prefer-offline', '--no-audit', '--no-fund']), { cwd: tools })
+assert.equal(installed.status, 0, installed.output)
+const require = createRequire(join(tools, 'package.json'))
+const tool = (name) => import(pathToFileURL(require.resolve(name)))
+
+const work = realpathSync(mkdtempSync(join(tmpdir(), 'ztensor-web-bundlers-')))
+process.on('exit', () => rmSync(work, { recursive: true, force: true }))
+
+/** What each application runs. `title` tells the test how it went. */
+const program = (name) => `import { open } from '${name}'
+
+export async function run() {
+  const json = JSON.stringify({ t: { dtype: 'F32', shape: [3], data_offsets: [0, 12] } })
+  const head = new Uint8Array(8 + json.length)
+  new DataView(head.buffer).setBigUint64(0, BigInt(json.length), true)
+  head.set(new TextEncoder().encode(json), 8)
+  const loaded = []
+  for (const worker of [false, true]) {
+    const file = await open(new Blob([head, Float32Array.of(1, 2, 3)]), { worker })
+    loaded.push(...(await file.tensor('t').load({ as: 'float32' })))
+    file.close()
+  }
+  return loaded.join()
+}
+`
+const START = `import { run } from './program.js'
+run().then((loaded) => { document.title = 'loaded ' + loaded }, (error) => { document.title = 'failed: ' + error.stack })
+`
+const HTML = (script) => `<!doctype html><title>running</title><script type="module" src="${script}"></script>`
+
+/** An application with the packages in its node_modules. */
+async function application(name, packageName, { withWeb = true } = {}) {
+  const app = join(work, name)
+  await installInto(app)
+  if (withWeb) cpSync(webFolder, join(app, 'node_modules/@ztensor/web'), { recursive: true })
+  writeFileSync(join(app, 'package.json'), '{ "private": true, "type": "module" }')
+  writeFileSync(join(app, 'program.js'), program(packageName))
+  writeFileSync(join(app, 'main.js'), START)
+  return app
+}
+
+const types = { '.html': 'text/html', '.js': 'text/javascript', '.mjs': 'text/javascript', '.wasm': 'application/wasm' }
+let served = work
+const server = createServer((request, response) => {
+  const path = decodeURIComponent(new URL(request.url, 'http://localhost').pathname)
+  const file = join(served, path.endsWith('/') ? `${path}index.html` : path)
+  if (!statSync(file, { throwIfNoEntry: false })?.isFile()) return response.writeHead(404).end()
+  createReadStream(file).pipe(
+    response.writeHead(200, { 'content-type': types[extname(file)] ?? 'application/octet-stream' }),
+  )
+})
+await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
+const browser = await startChromium()
+
+/** Opens a folder in the browser, and returns the title at the end. */
+async function titleOf(folder) {
+  served = folder
+  const page = await browser.newPage()
+  try {
+    await page.goto(`http://127.0.0.1:${server.address().port}/`)
+    await page.waitForFunction(() => /^(loaded|failed)/.test(document.title))
+    return await page.title()
+  } finally {
+    await page.close()
+  }
+}
+
+const LOADED = 'loaded 1,2,3,1,2,3'
+
+const CHECKS = {
+  async 'no bundler'() {
+    const app = await application('none', './node_modules/@ztensor/web/index.js')
+    writeFileSync(join(app, 'index.html'), HTML('main.js'))
+    assert.equal(await titleOf(app), LOADED)
+  },
+
+  async 'esbuild, with ztensor.wasm and worker.js copied'() {
+    const app = await application('esbuild', 'ztensor')
+    const out = join(app, 'out')
+    const { build } = require('esbuild')
+    await build({ entryPoints: [join(app, 'main.js')], bundle: true, format: 'esm', outdir: out, logLevel: 'error' })
+    for (const name of ['ztensor.wasm', 'worker.js']) cpSync(join(webFolder, name), join(out, name))
+    writeFileSync(join(out, 'index.html'), HTML('main.js'))
+    assert.equal(await titleOf(out), LOADED)
+  },
+
+  async Vite() {
+    const app = await application('vite', 'ztensor')
+    writeFileSync(join(app, 'index.html'), HTML('main.js'))
+    const { build } = await tool('vite')
+    await build({ root: app, base: './', logLevel: 'error', build: { outDir: join(app, 'out') } })
+    assert.equal(await titleOf(join(app, 'out')), LOADED)
+  },
+
+  async webpack() {
+    const app = await application('webpack', 'ztensor')
+    const out = join(app, 'out')
+    const webpack = require('webpack')
+    const stats = await new Promise((resolve, reject) => {
+      webpack(
+        { context: app, entry: join(app, 'main.js'), mode: 'production', output: { path: out, filename: 'main.js' } },
+        (error, stats) => (error ? reject(error) : resolve(stats)),
+      )
+    })
+    const { errors, warnings } = stats.toJson({ all: false, errors: true, warnings: true })
+    assert.deepEqual([errors, warnings.filter(({ message }) => !/size|performance/.test(message))], [[], []])
+    writeFileSync(join(out, 'index.html'), HTML('main.js'))
+    assert.equal(await titleOf(out), LOADED)
+  },
+
+  async 'Next, a client component'() {
+    const app = await application('next', '@ztensor/web')
+    for (const name of readdirSync(join(tools, 'node_modules')))
+      if (!['@ztensor', 'ztensor', '.bin', '.package-lock.json'].includes(name))
+        cpSync(join(tools, 'node_modules', name), join(app, 'node_modules', name), { recursive: true })
+    mkdirSync(join(app, 'app'))
+    writeFileSync(
+      join(app, 'next.config.js'),
+      `export default { output: 'export', turbopack: { root: ${JSON.stringify(app)} } }\n`,
+    )
+    writeFileSync(
+      join(app, 'app/layout.js'),
+      'export default function Layout({ children }) { return <html><body>{children}</body></html> }\n',
+    )
+    writeFileSync(
+      join(app, 'app/page.js'),
+      `'use client'
+import { useEffect } from 'react'
+import { run } from '../program.js'
+
+export default function Page() {
+  useEffect(() => {
+    run().then((loaded) => { document.title = 'loaded ' + loaded }, (error) => { document.title = 'failed: ' + error.stack })
+  }, [])
+  return <p>tensors</p>
+}
+`,
+    )
+    const script = join(app, 'node_modules/next/dist/bin/next')
+    const env = { ...process.env, NEXT_TELEMETRY_DISABLED: '1' }
+    const { status, output } = await capture(process.execPath, [script, 'build'], { cwd: app, env })
+    assert.equal(status, 0, output)
+    assert.equal(await titleOf(join(app, 'out')), LOADED)
+  },
+
+  async 'without @ztensor/web the error names the command that installs it'() {
+    const app = await application('missing', 'ztensor', { withWeb: false })
+    const { build } = require('esbuild')
+    const failed = await build({
+      entryPoints: [join(app, 'main.js')],
+      bundle: true,
+      format: 'esm',
+      write: false,
+      logLevel: 'silent',
+    }).catch((error) => error)
+    const [{ text, location }] = failed.errors
+    assert.match(text, /Could not resolve "@ztensor\/web"/)
+    assert.match(location.lineText, /npm install @ztensor\/web@\d/)
+  },
+}
+
+const wanted = process.argv.slice(2)
+let [passed, failed] = [0, 0]
+for (const [claim, prove] of Object.entries(CHECKS)) {
+  if (wanted.length > 0 && !wanted.some((word) => claim.includes(word))) continue
+  try {
+    await prove()
+    passed += 1
+    console.log(`ok     ${claim}`)
+  } catch (error) {
+    failed += 1
+    console.log(`FAILED ${claim}\n${error.stack}\n`)
+  }
+}
+await browser.close()
+server.close()
+console.log(`web bundlers: ${passed} passed, ${failed} failed`)
+process.exitCode = failed > 0 || passed === 0 ? 1 : 0
