@@ -13,6 +13,16 @@ import { addressOf } from './url.js'
 
 const TITLE = 'Look at a model · ztensor'
 
+/** Trusted types of a browser that has them. */
+interface TrustedTypes {
+  createPolicy(name: string, rules: { createScriptURL(url: string): string | null }): unknown
+}
+
+// The policy of the page trusts no script URL but that of the worker.
+const { trustedTypes } = globalThis as { trustedTypes?: TrustedTypes }
+const worker = new URL('worker.js', import.meta.url).href
+trustedTypes?.createPolicy('default', { createScriptURL: (url) => (url === worker ? url : null) })
+
 const app = document.getElementById('app') as HTMLElement
 
 /** The file that is shown. */
@@ -38,7 +48,7 @@ function chosenOf(sources: readonly (File | FileSystemDirectoryHandle)[]): Chose
 
 /** Opens a source and shows it. */
 async function showFile({ source, name }: Chosen, signal: AbortSignal): Promise<void> {
-  const file = await open(source, { signal })
+  const file = await open(source, { signal, worker: true })
   try {
     const isFolder = typeof source === 'object' && 'kind' in source && source.kind === 'directory'
     const model = await modelOf(file, isFolder ? name : undefined, signal)

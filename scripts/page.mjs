@@ -27,6 +27,7 @@ export async function buildPage() {
     tsconfig: join(root, 'page/tsconfig.json'),
     entryPoints: [
       { in: join(root, 'page/main.ts'), out: 'page' },
+      { in: join(root, 'lib/web/worker.ts'), out: 'worker' },
       { in: join(root, 'page/style.css'), out: 'page' },
     ],
     outdir: pageFolder,

@@ -67,7 +67,7 @@ const OPTIONS = ['format', 'shards', 'remote', 'verify', ...LIMITS, 'worker', 's
  * const file = await open(input.files[0])
  * for (const [name, { storageType, shape }] of file) console.log(name, storageType, shape)
  *
- * @throws ZTensorError every code but ZT_NOT_FOUND and ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ * @throws ZTensorError every code but ZT_CLOSED; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
  */
 export async function open(source: WebSource, options?: WebOpenOptions): Promise<TensorFile> {
   const read = readOptions(options, OPTIONS)

@@ -77,7 +77,11 @@ function remote(url: string, http: HttpOptions): Known {
   // A query may be a signature, and is for this file alone.
   return {
     name: shown(url),
-    open: (signal) => openUrl(url, http, signal),
+    async open(signal) {
+      const file = await openUrl(url, http, signal)
+      if (file !== undefined) return file
+      throw native({ code: 'ZT_NOT_FOUND', message: `${shown(url)}: there is no such file: check the URL` })
+    },
     sibling: (name, signal) => openUrl(new URL(encodeURI(name), url).href, http, signal),
   }
 }
