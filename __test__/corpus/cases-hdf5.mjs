@@ -310,6 +310,12 @@ export const cases = [
   damaged('filters: a shuffle without a width', filtered(shuffled, [2]), 'ZT_DECODE'),
   damaged('filters: a shuffle of no width', filtered(shuffled, [2, 0]), 'ZT_DECODE'),
   damaged('filters: a checksum that is wrong', filtered(Buffer.concat([h.ELEMENTS, Buffer.from([1, 2, 3, 4])]), [3]), 'ZT_DIGEST_MISMATCH'),
+  damaged('filters: two chunks that are damaged, the first of which is reported', hdf5({
+    layout: h.chunked([2, 2]),
+    more: [h.filters([3])],
+    data: Buffer.concat([CHUNKS[0], Buffer.from([1, 2, 3, 4]), Buffer.alloc(3)]),
+    at: { [INDEX]: two({ size: CHUNK + 4 }, { address: DATA + CHUNK + 4, size: 3 }) },
+  }), 'ZT_DIGEST_MISMATCH'),
   damaged('filters: lzf that is damaged', filtered(Buffer.from([0x20, 0x00, 0x00, 0x01]), [32_000, 4, 1, 24]), 'ZT_DECODE'),
   damaged('data in other files', hdf5({ more: [h.externalFiles()] }), 'ZT_UNSUPPORTED_ENCODING', warned('ZT_WARN_UNKNOWN_ENCODING', 'w')),
   damaged('data in other datasets', hdf5({ layout: h.layout([4, 3], h.u64(0), [0, 0, 0, 0]) }), 'ZT_UNSUPPORTED_ENCODING', warned('ZT_WARN_UNKNOWN_ENCODING', 'w')),

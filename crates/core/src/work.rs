@@ -6,7 +6,7 @@ pub mod lanes;
 use std::cell::Cell;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::thread;
 
 use crate::error::{Code, Error, Result};
@@ -194,18 +194,23 @@ impl Drop for Helper {
     }
 }
 
-/// Calls `work`, which can fail, for each of `count` items on at most `threads` threads. After a failure, no further item is started.
+/// Calls `work`, which can fail, for each of `count` items on at most `threads` threads. After a failure, no later item is started. Fails
+/// like the first item that does, regardless of the number of threads.
 pub fn try_each_on(threads: usize, count: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
-    let failed = OnceLock::new();
+    let first = AtomicUsize::new(usize::MAX);
+    let failed = Mutex::new(None);
     for_each_on(threads, count, |item| {
-        if failed.get().is_none()
+        // Those before a failed item were taken before it, and are still done.
+        if item < first.load(Ordering::Relaxed)
             && let Err(error) = work(item)
         {
-            // Only the first failure is returned.
-            let _ = failed.set(error);
+            let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+            if first.fetch_min(item, Ordering::Relaxed) > item {
+                *failed = Some(error);
+            }
         }
     });
-    failed.into_inner().map_or(Ok(()), Err)
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
 /// Bytes that one thread copies at a time.
@@ -243,6 +248,18 @@ mod tests {
         }));
         let payload = outcome.expect_err("one of two threads panicked");
         assert!(payload.downcast_ref::<String>().is_some_and(|message| message.contains("in the helper")));
+    }
+
+    #[test]
+    fn the_error_is_that_of_the_first_item_that_fails() {
+        for _ in 0..100 {
+            let both = Barrier::new(2);
+            let failed = try_each_on(2, 2, |item| {
+                both.wait();
+                Err(Error::new(Code::Decode, item.to_string()))
+            });
+            assert_eq!(failed.unwrap_err().message(), "0");
+        }
     }
 
     #[test]
