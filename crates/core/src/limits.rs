@@ -103,5 +103,9 @@ pub const TIMES_THE_FILES: u64 = 16;
 pub const TIMES_A_GRID: u64 = 1032;
 /// Bytes of an array in chunks that any file may have.
 pub const GRID_BYTES: u64 = 16 << 20;
+/// Bytes of decoded pieces of compressed data that the files of one name space keep for further slices: the largest frame of zTensor 2.
+pub const DECODED_BYTES: usize = 16 << 20;
+/// The number of these pieces: they are looked up one by one.
+pub const DECODED_PIECES: usize = 64;
 /// Bytes of all elements of a sparse tensor, where they have to be looked at one by one: 1 GiB.
 pub const DENSE_BYTES: u64 = 1 << 30;

@@ -4,6 +4,7 @@
 
 pub mod batch;
 pub(crate) mod blocks;
+mod decoded;
 pub mod deferred;
 mod dequantize;
 mod filters;
@@ -96,22 +97,34 @@ impl<'a> Reading<'a> {
                 let source = self.sources.source(blob.file)?;
                 self.read_slice(source, blob.offset, blob.stored, placed.as_ref().unwrap_or(slice))?
             }
-            Data::Blob(blob) if direct && component.plain_range().is_none() => match self.frames_of(blob)? {
-                Some(frames) => self.slice_seekable(blob, &frames, placed.as_ref().unwrap_or(slice))?,
-                None => return self.slice_decoded(tensor, component, slice),
-            },
+            Data::Blob(blob) if direct && component.plain_range().is_none() => {
+                match self.frames_once(blob)? {
+                    Some(frames) => self.slice_seekable(blob, &frames, placed.as_ref().unwrap_or(slice))?,
+                    None => return self.slice_decoded(tensor, component, slice, placed.as_ref()),
+                }
+            }
             Data::Pieces(pieces) if direct => self.slice_pieces(pieces, placed.as_ref().unwrap_or(slice))?,
             Data::Blob(_) => match component.plain_range() {
                 Some((offset, length)) => self.read_slice(self.source(component)?, offset, length, slice)?,
-                None => return self.slice_decoded(tensor, component, slice),
+                None => return self.slice_decoded(tensor, component, slice, placed.as_ref()),
             },
-            _ => return self.slice_decoded(tensor, component, slice),
+            _ => return self.slice_decoded(tensor, component, slice, placed.as_ref()),
         };
         turn(component, &mut bytes);
         Ok(bytes)
     }
 
-    fn slice_decoded(&self, tensor: Tensor<'_>, component: &Component, slice: &TensorSlice) -> Result<Owned> {
+    /// Returns a slice of what is decoded from its beginning. `placed` is the slice in the decoded bytes, if it is known.
+    fn slice_decoded(
+        &self,
+        tensor: Tensor<'_>,
+        component: &Component,
+        slice: &TensorSlice,
+        placed: Option<&TensorSlice>,
+    ) -> Result<Owned> {
+        if let Some(bytes) = self.slice_decoded_once(component, slice, placed)? {
+            return Ok(bytes);
+        }
         if let Some(picked) = self.picked_slice(tensor, component, slice)? {
             return Ok(picked);
         }
@@ -211,10 +224,6 @@ impl<'a> Reading<'a> {
         let slice = TensorSlice::strided(strided)?;
         within(slice.byte_length(), self.limits)?;
         let mut output = Owned::to_fill(slice.byte_length())?;
-        let outside = |error: Error| match error.code() {
-            Code::OutOfBounds => Error::new(Code::Decode, "the decoded blob is shorter than its parts"),
-            _ => error,
-        };
         slice.pack_divided(&bytes, &mut output).map_err(outside)?;
         Ok(output)
     }
@@ -512,6 +521,15 @@ pub(crate) fn compare(blob: &Blob, hasher: Option<Hasher>) -> Result<()> {
         (Some(digest), Some(hasher)) => digest.check(hasher).map_err(|error| error.at(blob.offset)),
         _ => Ok(()),
     }
+}
+
+/// Returns the error of a slice of decoded bytes: one outside of them is the fault of the file.
+fn outside(error: Error) -> Error {
+    if error.code() == Code::OutOfBounds { short() } else { error }
+}
+
+fn short() -> Error {
+    Error::new(Code::Decode, "the decoded blob is shorter than its parts")
 }
 
 /// Converts the elements of a component to little-endian and applies their signs.

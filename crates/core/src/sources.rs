@@ -4,6 +4,7 @@ pub mod blocks;
 #[cfg(target_os = "linux")]
 mod cache;
 pub mod companions;
+pub mod decoded;
 #[cfg(target_os = "linux")]
 mod direct;
 pub mod elsewhere;
@@ -55,6 +56,7 @@ use crate::checked;
 use crate::codecs::digest::{Digest, Hasher};
 use crate::error::{Code, Error, Result};
 use crate::work::Stop;
+use decoded::DecodedPieces;
 use file::FileSource;
 use identity::Identity;
 use io::Io;
@@ -297,6 +299,11 @@ pub(crate) use as_its_source;
 /// [`Component::file`]: crate::model::Component::file
 pub trait Sources: Send + Sync {
     fn source(&self, file: u32) -> Result<&dyn ReadAt>;
+
+    /// Returns what slices decoded of the files. `None` if nothing is kept, as for bytes in the caller's memory, which may change.
+    fn decoded(&self) -> Option<&DecodedPieces> {
+        None
+    }
 
     /// Returns the files for which an index states a digest of all bytes.
     fn digested(&self) -> Vec<DigestedFile<'_>> {

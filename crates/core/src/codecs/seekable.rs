@@ -128,6 +128,11 @@ impl Frames {
         self.len() == 0
     }
 
+    /// Returns the bytes of memory that it takes.
+    pub fn memory(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.starts)
+    }
+
     /// Returns the decoded bytes of each frame but the last.
     pub fn step(&self) -> u64 {
         self.step

@@ -11,6 +11,7 @@ use crate::error::{Code, Error, Result};
 use crate::limits::{GRID_BYTES, TIMES_A_GRID};
 use crate::model::slice::Range;
 use crate::model::{Blob, Chunk, Grid};
+use crate::sources::decoded::Place;
 use crate::sources::owned::Owned;
 use crate::sources::{ReadAt, scratch};
 use crate::work;
@@ -52,6 +53,10 @@ impl Reading<'_> {
         }
         let read = |offset: u64, buffer: &mut [u8]| source.read_at(offset, buffer, &self.watch.stop);
         let all = ChunkIndices::new(grid, ranges);
+        let chunks = all.first.iter().zip(&all.last).map(|(first, last)| last - first + 1);
+        let chunks = chunks.fold(1, u64::saturating_mul);
+        let chunk_bytes = grid.chunk_bytes().unwrap_or(u64::MAX);
+        let once = held.is_none() && self.is_decoded_once(chunks, chunks.saturating_mul(chunk_bytes));
         let written = grid.chunks.written(&read, &all.first, &all.last)?;
         if written.is_some() {
             // There are fewer chunks than positions.
@@ -76,7 +81,7 @@ impl Reading<'_> {
                 let Some((part, band)) = parts.get(at).zip(band) else { return Err(too_many()) };
                 self.watch.stop.check()?;
                 match grid.chunks.find(&read, &part.position)? {
-                    Some(chunk) => self.chunk(source, blob, grid, part, chunk, band),
+                    Some(chunk) => self.chunk((source, once), blob, grid, part, chunk, band),
                     None => part.each_run(&mut lock(band), |_, output| {
                         fill(&grid.fill, output);
                         Some(())
@@ -86,10 +91,10 @@ impl Reading<'_> {
         }
     }
 
-    /// Decodes a chunk, and copies its part of the slice into place.
+    /// Decodes a chunk, and copies its part of the slice into place. `once`: what it decodes is there for later slices.
     fn chunk(
         &self,
-        source: &dyn ReadAt,
+        (source, once): (&dyn ReadAt, bool),
         blob: &Blob,
         grid: &Grid,
         part: &Part,
@@ -129,12 +134,26 @@ impl Reading<'_> {
                 })
             });
         }
-        scratch::with(length, |decoded| {
-            decode(decoded)?;
+        let copy = |decoded: &[u8]| {
             part.each_run(&mut lock(band), |from, output| {
                 output.copy_from_slice(decoded.get(from..from.checked_add(output.len())?)?);
                 Some(())
             })
+        };
+        if once {
+            let Chunk { offset, stored, skipped } = chunk;
+            let (file, encoding) = (blob.file, blob.encoding);
+            let place = Place { file, offset, stored, decoded: length, encoding, skipped };
+            let decoded = self.decoded_once(place, || {
+                let mut output = Owned::to_fill(length)?;
+                decode(&mut output)?;
+                Ok(output)
+            })?;
+            return copy(&decoded);
+        }
+        scratch::with(length, |decoded| {
+            decode(decoded)?;
+            copy(decoded)
         })
     }
 }

@@ -1,11 +1,11 @@
 //! Reads of deflate streams, such as members of zip archives, directly into the returned memory.
 #![forbid(unsafe_code)]
 
-use super::{PIECE, Reading, claimable, compare, is_over_decoded, stored_hasher};
+use super::{PIECE, Reading, claimable, compare, is_over_decoded, short, stored_hasher};
 use crate::codecs::deflate;
 use crate::codecs::digest::Digest;
 use crate::codecs::frames::Size;
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::layouts::elements::RuleCheck;
 use crate::model::{Blob, Component, Data, Encoding, View};
 use crate::sources::owned::Owned;
@@ -72,8 +72,7 @@ impl Reading<'_> {
         };
         let Some((start, length)) = run.filter(|_| total > WHOLE) else { return Ok(false) };
         let end = start.checked_add(length).filter(|&end| end <= total);
-        let end =
-            end.ok_or_else(|| Error::new(Code::Decode, "the decoded blob is shorter than its parts"))?;
+        let end = end.ok_or_else(short)?;
         let decoded = blob.digest.as_ref().filter(|digest| is_over_decoded(digest, blob));
         let mut decoded_hasher = decoded.and_then(Digest::hasher);
         let mut hasher = stored_hasher(blob);

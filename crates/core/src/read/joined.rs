@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Reading, claimable, compare, parallel, stored_hasher, within};
 use crate::checked::{end_within, index};
@@ -101,7 +101,7 @@ struct Joined<'a> {
     /// The offset of each piece within a row.
     starts: Vec<u64>,
     /// Decoded content of encoded pieces.
-    decoded: Vec<Mutex<Option<Owned>>>,
+    decoded: Vec<Mutex<Option<Arc<Owned>>>>,
 }
 
 impl<'a> Joined<'a> {
@@ -119,7 +119,7 @@ impl<'a> Joined<'a> {
 
     /// Fills `output` with bytes of a piece.
     fn read_piece(&self, nth: usize, within: Range<u64>, output: &mut [u8], stop: &Stop) -> Result<()> {
-        let (Some(Piece { blob, .. }), Some(decoded)) = (self.pieces.all().get(nth), self.decoded.get(nth))
+        let (Some(Piece { blob, run }), Some(decoded)) = (self.pieces.all().get(nth), self.decoded.get(nth))
         else {
             return Err(short());
         };
@@ -131,7 +131,7 @@ impl<'a> Joined<'a> {
         let mut decoded = decoded.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = match &mut *decoded {
             Some(bytes) => bytes,
-            none => none.insert(self.reading.blob(blob)?),
+            none => none.insert(self.reading.blob_once(blob, run.saturating_mul(self.pieces.rows()))?),
         };
         let range = index(within.start, "a piece")?..index(within.end, "a piece")?;
         output.copy_from_slice(bytes.get(range).ok_or_else(short)?);

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::slice::Iter;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Reading, claimable, compare, stored_hasher, too_many, within};
 use crate::checked::{self, index};
@@ -15,6 +15,7 @@ use crate::error::{Code, Error, Result};
 use crate::layouts::elements::RuleCheck;
 use crate::model::slice::TensorSlice;
 use crate::model::{Blob, Component, Encoding};
+use crate::sources::decoded::Place;
 use crate::sources::owned::Owned;
 use crate::sources::scratch;
 use crate::work;
@@ -259,12 +260,29 @@ impl Reading<'_> {
         if bytes == target.len() as u64 {
             return self.decode_frame(blob, frame, target);
         }
-        scratch::with(bytes, |whole| {
-            self.decode_frame(blob, frame, whole)?;
-            let part = checked::slice(whole, at - frame.decoded.start, target.len() as u64);
-            target.copy_from_slice(part.ok_or_else(too_many)?);
-            Ok(())
-        })
+        let whole = self.frame_once(blob, frame)?;
+        let part = checked::slice(&whole, at - frame.decoded.start, target.len() as u64);
+        target.copy_from_slice(part.ok_or_else(too_many)?);
+        Ok(())
+    }
+
+    /// Returns the decoded bytes of a frame, for slices of it.
+    fn frame_once(&self, blob: &Blob, frame: &Frame) -> Result<Arc<Owned>> {
+        let place = Place {
+            file: blob.file,
+            offset: blob.offset.saturating_add(frame.stored.start),
+            stored: frame.stored.end - frame.stored.start,
+            decoded: frame.decoded.end - frame.decoded.start,
+            encoding: blob.encoding,
+            skipped: 0,
+        };
+        self.decoded_once(place, || self.frame(blob, frame))
+    }
+
+    fn frame(&self, blob: &Blob, frame: &Frame) -> Result<Owned> {
+        let mut whole = Owned::to_fill(frame.decoded.end - frame.decoded.start)?;
+        self.decode_frame(blob, frame, &mut whole)?;
+        Ok(whole)
     }
 
     /// Returns a slice, from the frames that it overlaps.
@@ -278,15 +296,19 @@ impl Reading<'_> {
         within(slice.byte_length(), self.limits)?;
         let mut output = Owned::to_fill(slice.byte_length())?;
         let mut filled = &mut *output;
-        let mut held: Option<(usize, Frame, Owned)> = None;
+        let mut held: Option<(usize, Frame, Arc<Owned>)> = None;
+        let once = self.is_decoded_once(1, slice.span().1);
         for (start, bytes) in slice.runs() {
             let (mut at, end) = (start, start.saturating_add(bytes));
             while at < end {
                 let wanted = frames.at(at);
                 if held.as_ref().is_none_or(|(nth, ..)| *nth != wanted) {
                     let frame = frames.frame(wanted).ok_or_else(too_many)?;
-                    let mut whole = Owned::to_fill(frame.decoded.end - frame.decoded.start)?;
-                    self.decode_frame(blob, &frame, &mut whole)?;
+                    let whole = if once {
+                        self.frame_once(blob, &frame)?
+                    } else {
+                        Arc::new(self.frame(blob, &frame)?)
+                    };
                     held = Some((wanted, frame, whole));
                 }
                 let Some((_, frame, whole)) = &held else { return Err(too_many()) };

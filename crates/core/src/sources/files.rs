@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::decoded::DecodedPieces;
 use super::file::FileSource;
 use super::filesystem::Filesystem;
 use super::identity::Identity;
@@ -101,6 +102,7 @@ pub struct Files {
     /// Whether the files were closed. Locked while a file is opened, so that none is opened twice or after closing.
     closed: Mutex<bool>,
     io: OnceLock<Io>,
+    decoded: DecodedPieces,
 }
 
 impl Files {
@@ -111,7 +113,7 @@ impl Files {
 
     /// The files by number.
     pub fn new(members: Vec<Member>) -> Self {
-        Self { members, closed: Mutex::new(false), io: OnceLock::new() }
+        Self { members, closed: Mutex::new(false), io: OnceLock::new(), decoded: DecodedPieces::default() }
     }
 
     /// Sets how the bytes of all files are read into memory; called before any read.
@@ -205,12 +207,13 @@ impl Files {
         self.all_opened().find_map(|(path, source)| source.is_lost().then_some(path))
     }
 
-    /// Releases all mappings. Positional reads still work for pending work.
+    /// Releases all mappings and decoded pieces. Positional reads still work for pending work.
     pub fn close(&self) {
         *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
         for (_, source) in self.all_opened() {
             source.release_mapping();
         }
+        self.decoded.close();
     }
 }
 
@@ -252,12 +255,20 @@ impl Sources for Near<'_> {
         let message = "the file is not available locally";
         Ok(copy.ok_or_else(|| Error::new(Code::NotLocal, message))?)
     }
+
+    fn decoded(&self) -> Option<&DecodedPieces> {
+        self.0.decoded()
+    }
 }
 
 impl Sources for Files {
     /// Opens the file if necessary. Fails with `ZT_IO` if it is no longer the one whose index was read.
     fn source(&self, file: u32) -> Result<&dyn ReadAt> {
         self.any(file)
+    }
+
+    fn decoded(&self) -> Option<&DecodedPieces> {
+        Some(&self.decoded)
     }
 
     fn digested(&self) -> Vec<DigestedFile<'_>> {

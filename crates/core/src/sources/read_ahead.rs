@@ -4,6 +4,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::decoded::DecodedPieces;
 use super::{DigestedFile, ReadAt, Sources, as_its_source};
 use crate::error::Result;
 use crate::work::Stop;
@@ -54,6 +55,10 @@ impl Sources for ReadAhead<'_> {
         let source = self.sources.source(file)?;
         let Some(view) = self.views.get(file as usize) else { return Ok(source) };
         Ok(view.get_or_init(|| View { source, file, window: Arc::clone(&self.window) }))
+    }
+
+    fn decoded(&self) -> Option<&DecodedPieces> {
+        self.sources.decoded()
     }
 
     fn digested(&self) -> Vec<DigestedFile<'_>> {

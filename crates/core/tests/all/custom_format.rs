@@ -21,7 +21,8 @@ use ztensor_core::open::detect;
 use ztensor_core::read::batch::Division;
 use ztensor_core::read::plan::Rank;
 use ztensor_core::read::{Reading, batch};
-use ztensor_core::sources::ReadAt;
+use ztensor_core::sources::decoded::DecodedPieces;
+use ztensor_core::sources::{ReadAt, Sources};
 use ztensor_core::verify;
 use ztensor_core::work::{Stop, Watch};
 use ztensor_core::write::Writer;
@@ -348,6 +349,51 @@ fn a_slice_reads_only_the_chunks_it_overlaps() {
         let one = read([(0, 4), (0, 3)]);
         assert!(one > 16 && read([(0, 4), (0, 6)]) > one);
         assert_eq!(read([(4, 6), (3, 6)]), 16, "one that was never written has an entry only");
+    });
+}
+
+/// A source whose decoded pieces are kept.
+struct Kept<'b>(Counting<'b>, DecodedPieces);
+
+impl Sources for Kept<'_> {
+    fn source(&self, file: u32) -> Result<&dyn ReadAt> {
+        self.0.source(file)
+    }
+
+    fn decoded(&self) -> Option<&DecodedPieces> {
+        Some(&self.1)
+    }
+}
+
+#[test]
+fn slices_decode_a_chunk_a_blob_or_a_piece_once() {
+    let bytes = file();
+    opened(&bytes, |reading, catalog| {
+        // A chunk that is found again takes its entry of the index, 16 bytes.
+        for (name, columns, again) in [
+            ("chunked", (0, 2), 16),
+            ("deflated", (3, 9), 0),
+            ("part", (3, 9), 0),
+            ("fortran deflated", (3, 9), 0),
+            ("in pieces", (0, 7), 0),
+            ("side by side", (0, 3), 0),
+        ] {
+            let kept = Kept(Counting(&bytes, AtomicU64::new(0)), DecodedPieces::default());
+            let reading = Reading { sources: &kept, ..reading };
+            let tensor = catalog.tensor(catalog.find(name).unwrap()).unwrap();
+            let read = |row: u64| {
+                kept.0.1.store(0, Ordering::Relaxed);
+                let slice = TensorSlice::new(&SHAPE, &[(row, row + 1), columns], 16).unwrap();
+                let found = reading.slice(tensor, tensor.data().unwrap(), &slice).unwrap();
+                let wanted: Vec<u16> = (columns.0..columns.1).map(|column| element(row, column)).collect();
+                assert!(*found == *little(&wanted), "{name}, row {row}");
+                kept.0.1.load(Ordering::Relaxed)
+            };
+            assert!(read(2) > again, "{name}");
+            assert_eq!([read(2), read(3)], [again; 2], "{name}");
+            kept.1.close();
+            assert!(read(2) > again, "{name}: after it was closed");
+        }
     });
 }
 

@@ -12,6 +12,7 @@ use ztensor_core::convert::{self, Casts};
 use ztensor_core::error::Code;
 use ztensor_core::limits::Limits;
 use ztensor_core::model::DType;
+use ztensor_core::model::slice::TensorSlice;
 use ztensor_core::open::{self, Opened};
 use ztensor_core::read::prefetch;
 use ztensor_core::read::{Reading, batch};
@@ -158,6 +159,20 @@ impl ReadCase<'_> {
         self.compares(&opened);
     }
 
+    /// Slices of a few elements, which share the frames that they decode.
+    fn slices(&self) {
+        let tensor = self.opened.catalog.tensor(self.opened.catalog.find("large").unwrap()).unwrap();
+        let expected = self.of(u32::try_from(tensor.ordinal()).unwrap());
+        let elements = LARGE as u64 / 2;
+        for nth in 0..200 {
+            let start = nth * 64_007 % (elements - 300);
+            let slice = TensorSlice::new(&[elements], &[(start, start + 300)], 16).unwrap();
+            let found = self.with(|reading| reading.slice(tensor, tensor.data().unwrap(), &slice)).unwrap();
+            let start = 2 * usize::try_from(start).unwrap();
+            assert!(*found == expected[start..start + 600], "slice {nth}");
+        }
+    }
+
     /// Makes and lets go of shares of the mapping, as aliases do.
     fn maps(&self) {
         for _ in 0..50 {
@@ -200,6 +215,8 @@ fn concurrent_calls_give_the_same_results() {
             scope.spawn(move || given.compares(other));
             scope.spawn(move || given.converts(&format!("converted-{at}.zt"), at == 0));
             scope.spawn(move || given.maps());
+            scope.spawn(move || given.slices());
+            scope.spawn(move || given.slices());
         }
     });
 }
@@ -227,6 +244,13 @@ fn closed_or_stopped_calls_succeed_or_report_it() {
             let all: Vec<u32> = (0..).take(catalog.len()).collect();
             let watch = &watch;
             scope.spawn(move || ended(prefetch::prefetch(files, catalog, &all, 1 << 20, watch)));
+            let (tensor, shape) = (catalog.tensor(0).unwrap(), [LARGE as u64 / 2]);
+            scope.spawn(move || {
+                for start in 0..100 {
+                    let slice = TensorSlice::new(&shape, &[(start, start + 1)], 16).unwrap();
+                    ended(reading.slice(tensor, tensor.data().unwrap(), &slice).map(drop));
+                }
+            });
             scope.spawn(move || while files.local(0).unwrap().unwrap().mapping().is_ok() {});
             scope.spawn(move || {
                 if round % 2 == 0 {
