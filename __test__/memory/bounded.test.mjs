@@ -327,6 +327,38 @@ if (hasPeaks) {
     }
   })
 
+  /** 96 MiB and more of arrays, in which rows and cells are sorted. */
+  const SPARSE = {
+    csr: (writer) => {
+      const indptr = Uint32Array.from({ length: 12_289 }, (_, row) => row * 1024)
+      const indices = new Uint32Array(12_288 * 1024).map((_, at) => at % 1024)
+      return writer.addCsr('s', { shape: [12_288, 1024], values: new Float32Array(indices.length), indices, indptr })
+    },
+    coo: (writer) => {
+      const nnz = 12_288 * 1024
+      const coords = new Uint32Array(2 * nnz).map((_, at) => (at < nnz ? at >> 10 : at % 1024))
+      return writer.addCoo('s', { shape: [12_288, 1024], values: new Float32Array(nnz), coords })
+    },
+  }
+  for (const [layout, add] of Object.entries(SPARSE)) {
+    test(`verify checks a large sparse tensor in pieces: ${layout}`, async (t) => {
+      for (const options of [
+        { version: '1.2', compression: true, digest: 'sha256' },
+        { version: '2', canonical: false, compression: { frameSize: 99_999 } },
+        { version: '2', canonical: false },
+      ]) {
+        const path = scratchPath('sparse.zt')
+        const writer = await create(path, options)
+        await add(writer)
+        await writer.finish()
+        const prepare = `const file = z.openSync(${JSON.stringify(path)})`
+        const { peak, printed } = peakOf(t, prepare, 'return (await file.verify()).ok')
+        t.true(printed)
+        t.true(peak <= 64 * MIB, `${JSON.stringify(options)}: ${Math.round(peak / MIB)} MiB`)
+      }
+    })
+  }
+
   /** 160 MiB of elements. */
   const LARGE = 160 * 1024
   const CALLS = {

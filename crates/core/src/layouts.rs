@@ -15,7 +15,7 @@ pub mod mx;
 mod packed;
 mod parameters;
 pub mod quant_group;
-mod strict;
+pub mod strict;
 
 use ciborium::Value;
 

@@ -24,6 +24,7 @@ pub mod sequence;
 #[path = "read/sequence_whole.rs"]
 pub mod sequence;
 mod spans;
+mod sparse;
 pub mod staging;
 pub mod take;
 pub mod total;

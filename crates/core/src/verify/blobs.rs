@@ -25,7 +25,7 @@ const PIECE: u64 = 8 << 20;
 /// Something that is judged once.
 struct Judged<'a> {
     tensor: Tensor<'a>,
-    /// `None`: the arrays of a sparse tensor, whose rules need them all in memory.
+    /// `None`: the arrays of a sparse tensor, whose rules concern several of them.
     component: Option<&'a Component>,
     /// The index of the tensor among those that are verified.
     owner: usize,
@@ -198,7 +198,7 @@ impl<'a> Blobs<'a> {
         let Some(blob) = self.all.get(at) else { return Ok(()) };
         let judged = match blob.component {
             // Loading them checks digests and lengths on the way, and names the component.
-            None => self.reading.sparse(blob.tensor).map(drop),
+            None => self.reading.judge_sparse(blob.tensor),
             Some(component) => self.reading.judge(component),
         };
         self.settle(at, judged)

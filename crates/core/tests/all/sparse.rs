@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::Formats;
 use ztensor_core::limits::Limits;
-use ztensor_core::model::{DType, DataRule, Layout};
+use ztensor_core::model::{Builder, Component, Container, DType, DataRule, Label, Layout, NewTensor};
 use ztensor_core::open::detect;
 use ztensor_core::read::Reading;
 use ztensor_core::sources::file::FileSource;
@@ -98,7 +98,7 @@ fn written(
     let reading = Reading { sources: &source, catalog: &catalog, limits: &limits, watch: &watch };
     assert!(verify::verify(reading, &[0]).unwrap().failures.is_empty());
     let tensor = catalog.tensor(0).unwrap();
-    let array = |part: &ztensor_core::model::Component| {
+    let array = |part: &Component| {
         let role = catalog.label(part.role).to_owned();
         (role, part.dtype.unwrap(), reading.component(tensor, part).unwrap().to_vec())
     };
@@ -503,4 +503,84 @@ fn one_byte_values_are_sorted_and_duplicate_cells_rejected() {
     assert_eq!(array(&found, "values").1, [2, 3, 1]);
     let given = vec![held(DType::Uint8, vec![1, 2, 3]), held(DType::Uint32, u32s([7, 7, 7]))];
     assert_eq!(refused(written("same", WriteFormat::ZT2, &[9], given, DEFAULT)).0, Code::BadSparse);
+}
+
+/// A tensor of raw arrays one after the other, the second of which has a rule: what `verify` finds, and what a load does.
+fn checked(
+    layout: Layout,
+    shape: &[u64],
+    rule: Option<DataRule>,
+    arrays: &[(Label, DType, Vec<u8>)],
+) -> [Option<Error>; 2] {
+    let mut bytes = Vec::new();
+    let mut builder = Builder::new(Container::named("zt"), &Limits::default());
+    let mut components = Vec::new();
+    for (at, (role, dtype, array)) in arrays.iter().enumerate() {
+        let component = Component::raw(*role, Some(*dtype), bytes.len() as u64, array.len() as u64);
+        components.push(Component { rule: rule.filter(|_| at == 1), ..component });
+        bytes.extend(array);
+    }
+    let dtype = components[0].dtype;
+    builder.add_tensor(NewTensor { name: "s", shape, layout, dtype, components, attributes: None }).unwrap();
+    let catalog = builder.finish();
+    let (limits, watch) = (Limits::default(), Watch::default());
+    let reading = Reading { sources: &&*bytes, catalog: &catalog, limits: &limits, watch: &watch };
+    let found = verify::verify(reading, &[0]).unwrap();
+    assert_eq!(found.failed, found.failures.len() as u64);
+    [found.failures.into_iter().next(), reading.sparse(catalog.tensor(0).unwrap()).err()]
+}
+
+#[test]
+fn large_tensors_that_are_verified_in_pieces_fail_as_a_load_does() {
+    const ROWS: u64 = 1200;
+    const NNZ: u64 = ROWS * 1000;
+    let last = usize::try_from(NNZ).unwrap() - 1;
+    let changed = |numbers: &dyn Fn(u64) -> u64, count: u64, changes: &[(usize, u64)]| {
+        let mut all: Vec<u64> = (0..count).map(numbers).collect();
+        changes.iter().for_each(|&(at, number)| all[at] = number);
+        u32s(all)
+    };
+    let values = || u32s(0..NNZ);
+    let rising = Some(DataRule::RisingColumns);
+    let cases: [(_, &[_], &[_], _); 10] = [
+        (None, &[], &[], false),
+        (rising, &[], &[], false),
+        (None, &[(last, 0)], &[], false),
+        (rising, &[(last, 0)], &[], true),
+        (rising, &[(5, 4)], &[], true),
+        (None, &[(700_123, 1000)], &[], true),
+        (rising, &[(last, 1000)], &[], true),
+        (None, &[(3, 1000)], &[(600, 0)], true),
+        (rising, &[], &[(0, 1)], true),
+        (None, &[], &[(1200, NNZ - 1)], true),
+    ];
+    for (rule, columns, pointers, is_broken) in cases {
+        let arrays = [
+            (Label::VALUES, DType::Float32, values()),
+            (Label::INDICES, DType::Uint32, changed(&|at| at % 1000, NNZ, columns)),
+            (Label::INDPTR, DType::Uint32, changed(&|row| row * 1000, ROWS + 1, pointers)),
+        ];
+        let [verified, loaded] = checked(Layout::SparseCsr, &[ROWS, 1000], rule, &arrays);
+        assert_eq!(verified.is_some(), is_broken, "{columns:?} {pointers:?}");
+        assert_eq!(verified.map(|error| error.to_string()), loaded.map(|error| error.to_string()));
+    }
+    let unique = Some(DataRule::UniqueCells);
+    let second = usize::try_from(NNZ).unwrap();
+    let cases: [(_, &[_], _); 7] = [
+        (None, &[], false),
+        (unique, &[], false),
+        // Another cell, which is not sorted.
+        (unique, &[(0, 3), (second, 1000)], false),
+        (unique, &[(second + 5, 4)], true),
+        (None, &[(second + 5, 4)], false),
+        (None, &[(second + last, 1001)], true),
+        (unique, &[(last, ROWS)], true),
+    ];
+    for (rule, changes, is_broken) in cases {
+        let coords = changed(&|at| if at < NNZ { at / 1000 } else { at % 1000 }, 2 * NNZ, changes);
+        let arrays = [(Label::VALUES, DType::Float32, values()), (Label::COORDS, DType::Uint32, coords)];
+        let [verified, loaded] = checked(Layout::SparseCoo, &[ROWS, 1001], rule, &arrays);
+        assert_eq!(verified.is_some(), is_broken, "{changes:?}");
+        assert_eq!(verified.map(|error| error.to_string()), loaded.map(|error| error.to_string()));
+    }
 }
