@@ -65,7 +65,11 @@ test('rows of compressed record batches equal those of the whole', async (t) => 
       const width = all.length / tensor.shape[0]
       for (let at = 0; at < tensor.shape[0]; at++) {
         const found = file.tensor(tensor.name).slice([[at, at + 1]]).data
-        t.deepEqual(bytesOf(found), bytesOf(all.subarray(at * width, (at + 1) * width)), `${name}: ${tensor.name}, ${at}`)
+        t.deepEqual(
+          bytesOf(found),
+          bytesOf(all.subarray(at * width, (at + 1) * width)),
+          `${name}: ${tensor.name}, ${at}`,
+        )
       }
     }
   }
@@ -76,7 +80,11 @@ if (hasPeaks) {
     // 128 MiB of elements in frames of 4 MiB.
     const path = scratchPath('large.zt')
     const writer = await create(path, { version: '2', canonical: false, compression: { frameSize: 4 * MIB } })
-    await writer.add('w', { dtype: 'uint8', shape: [2 ** 17, 1024], data: new Uint8Array(2 ** 27).map((_, at) => at >> 9) })
+    await writer.add('w', {
+      dtype: 'uint8',
+      shape: [2 ** 17, 1024],
+      data: new Uint8Array(2 ** 27).map((_, at) => at >> 9),
+    })
     await writer.finish()
     const prepare = `const file = z.openSync(${JSON.stringify(path)}); const w = file.tensor('w')`
     const loop = 'for (let at = 0; at < 2 ** 17; at += 64) w.slice([[at]])'
