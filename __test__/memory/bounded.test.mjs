@@ -332,7 +332,7 @@ if (hasPeaks) {
     csr: (writer) => {
       const indptr = Uint32Array.from({ length: 12_289 }, (_, row) => row * 1024)
       const indices = new Uint32Array(12_288 * 1024).map((_, at) => at % 1024)
-      return writer.addCsr('s', { shape: [12_288, 1024], values: new Float32Array(indices.length), indices, indptr })
+      return writer.addCsr('s', { shape: [12_288, 4096], values: new Float32Array(indices.length), indices, indptr })
     },
     coo: (writer) => {
       const nnz = 12_288 * 1024
@@ -341,7 +341,7 @@ if (hasPeaks) {
     },
   }
   for (const [layout, add] of Object.entries(SPARSE)) {
-    test(`verify checks a large sparse tensor in pieces: ${layout}`, async (t) => {
+    test(`verify and compare read a large sparse tensor in pieces: ${layout}`, async (t) => {
       for (const options of [
         { version: '1.2', compression: true, digest: 'sha256' },
         { version: '2', canonical: false, compression: { frameSize: 99_999 } },
@@ -355,6 +355,11 @@ if (hasPeaks) {
         const { peak, printed } = peakOf(t, prepare, 'return (await file.verify()).ok')
         t.true(printed)
         t.true(peak <= 64 * MIB, `${JSON.stringify(options)}: ${Math.round(peak / MIB)} MiB`)
+        if (layout !== 'csr') continue
+        const pair = `const [a, b] = [0, 1].map(() => z.openSync(${JSON.stringify(path)}).tensor('s'))`
+        const compared = peakOf(t, pair, 'return (await z.compare(a, b)).identical')
+        t.true(compared.printed)
+        t.true(compared.peak <= 64 * MIB, `compare, ${JSON.stringify(options)}: ${Math.round(compared.peak / MIB)} MiB`)
       }
     })
   }

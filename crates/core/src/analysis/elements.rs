@@ -3,12 +3,13 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use crate::analysis::csr_rows::CsrRows;
 use crate::checked::{bytes_of, index, product, slice};
 use crate::error::{Code, Error, Result};
 use crate::kernels::dequantize::{BlockType, PIECE, Quantized};
 use crate::kernels::swap::swap_bytes;
 use crate::layouts::coo::Coo;
-use crate::layouts::csr::Csr;
+use crate::layouts::csr::{self, Csr};
 use crate::layouts::indices::Indices;
 use crate::limits::DENSE_BYTES;
 use crate::model::{Component, DType, Data, Label, Layout, Tensor};
@@ -44,6 +45,8 @@ enum Bytes<'a> {
     Codes(Reading<'a>, Quantized, Vec<Owned>),
     /// Like `Encoded`, of quantized blocks.
     EncodedBlocks(Reading<'a>, Tensor<'a>, &'a Component, BlockType),
+    /// A large matrix of compressed rows: its rows in order.
+    Rows(Box<CsrRows<'a>>),
     /// Decoded.
     Owned(Owned),
 }
@@ -154,6 +157,15 @@ impl<'a> Elements<'a> {
             let message = format!("all elements of shape {shape:?} are more than {DENSE_BYTES} bytes");
             Error::new(Code::Limit, message)
         })?;
+        if let (Layout::SparseCsr, &[values, indices, indptr], &[rows, columns]) =
+            (tensor.layout(), &*parts, shape)
+            && bytes > WHOLE
+            && csr::has_addition(dtype)
+        {
+            reading.judge_sparse(tensor)?;
+            let rows = CsrRows::new(reading, tensor, [values, indices, indptr], [rows, columns])?;
+            return Ok(Self { dtype, count, bytes: Bytes::Rows(Box::new(rows)) });
+        }
         let arrays = reading.sparse(tensor)?;
         let array = |at: usize| arrays.get(at).map_or(&[][..], |array| array);
         let indices = |at: usize| {
@@ -176,6 +188,9 @@ impl<'a> Elements<'a> {
     pub fn feed<T>(&self, work: impl FnOnce(&mut dyn Feed) -> Result<T>) -> Result<T> {
         match &self.bytes {
             Bytes::Encoded(reading, tensor, component) => reading.sequence(*tensor, component, |next| {
+                work(&mut Decoding { elements: self, next, blocks: None, window: Vec::new(), first: 0 })
+            }),
+            Bytes::Rows(rows) => rows.sequence(|next| {
                 work(&mut Decoding { elements: self, next, blocks: None, window: Vec::new(), first: 0 })
             }),
             Bytes::Codes(reading, quantized, parts) => {
@@ -346,7 +361,7 @@ impl View<'_> {
                 source.read_at(offset.checked_add(start).ok_or_else(too_many)?, buffer, stop)?;
                 Ok(buffer)
             }
-            Bytes::Encoded(..) | Bytes::EncodedBlocks(..) | Bytes::Codes(..) => {
+            Bytes::Encoded(..) | Bytes::EncodedBlocks(..) | Bytes::Codes(..) | Bytes::Rows(_) => {
                 Err(Error::new(Code::Internal, "encoded elements are read in order"))
             }
         }

@@ -144,7 +144,7 @@ impl<'a> Accumulator<'a> {
     }
 }
 
-fn has_addition(dtype: DType) -> bool {
+pub(super) fn has_addition(dtype: DType) -> bool {
     !matches!(
         dtype,
         DType::Float8E4M3Fn

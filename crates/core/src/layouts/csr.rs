@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::error::{Code, Error, Result};
-use crate::layouts::accumulate::Accumulator;
+use crate::layouts::accumulate::{self, Accumulator};
 use crate::layouts::indices::{self, DECODE_BLOCK as BLOCK, Indices, NO_INDEX};
 use crate::layouts::packed;
 use crate::model::DType;
@@ -148,6 +148,11 @@ impl Csr<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns whether several values of one element are added. The small floats have no addition.
+pub fn has_addition(dtype: DType) -> bool {
+    accumulate::has_addition(dtype)
 }
 
 /// Checks that a matrix of `rows` has `lengths`: bytes of values, number of indices, number of row pointers.

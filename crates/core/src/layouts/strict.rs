@@ -106,7 +106,7 @@ impl RowOrder {
     }
 
     pub fn columns(&mut self, piece: &Indices<'_>) {
-        for column in piece.iter() {
+        for column in piece {
             if column <= self.last {
                 self.falls.set(self.at, true);
             }
@@ -146,7 +146,7 @@ impl CellOrder {
     }
 
     pub fn coordinates(&mut self, piece: &Indices<'_>) {
-        for coordinate in piece.iter() {
+        for coordinate in piece {
             if coordinate != self.last && self.ties.has(self.at) {
                 self.falls |= coordinate < self.last;
                 self.ties.set(self.at, false);

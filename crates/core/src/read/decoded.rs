@@ -8,7 +8,7 @@ use crate::checked;
 use crate::codecs::seekable::Frames;
 use crate::error::Result;
 use crate::model::slice::TensorSlice;
-use crate::model::{Blob, Component, Data, View};
+use crate::model::{Blob, Component, Data, DataRule, Encoding, View};
 use crate::sources::decoded::{DecodedPieces, Place};
 use crate::sources::owned::Owned;
 
@@ -74,6 +74,15 @@ impl Reading<'_> {
             pieces.add_frames(place, frames);
         }
         Ok(frames)
+    }
+
+    /// Returns whether ranges of a component are read without decoding what is before them.
+    pub(crate) fn is_read_in_parts(&self, component: &Component) -> Result<bool> {
+        let Data::Blob(blob) = &component.data else { return Ok(false) };
+        if component.view != View::Whole || component.rule.is_some_and(|rule| rule == DataRule::Bool) {
+            return Ok(false);
+        }
+        Ok(blob.encoding == Encoding::RAW || self.frames_once(blob)?.is_some())
     }
 
     /// Returns whether later slices get what this one decodes: so many pieces of `bytes` in total.

@@ -3,10 +3,15 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
+use ztensor_core::analysis::elements::Elements;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::Formats;
+use ztensor_core::layouts::csr::Csr;
+use ztensor_core::layouts::indices::Indices;
 use ztensor_core::limits::Limits;
-use ztensor_core::model::{Builder, Component, Container, DType, DataRule, Label, Layout, NewTensor};
+use ztensor_core::model::{
+    Builder, Catalog, Component, Container, DType, DataRule, Label, Layout, NewTensor,
+};
 use ztensor_core::open::detect;
 use ztensor_core::read::Reading;
 use ztensor_core::sources::file::FileSource;
@@ -505,13 +510,13 @@ fn one_byte_values_are_sorted_and_duplicate_cells_rejected() {
     assert_eq!(refused(written("same", WriteFormat::ZT2, &[9], given, DEFAULT)).0, Code::BadSparse);
 }
 
-/// A tensor of raw arrays one after the other, the second of which has a rule: what `verify` finds, and what a load does.
-fn checked(
+/// A tensor of raw arrays one after the other, the second of which has a rule.
+fn raw(
     layout: Layout,
     shape: &[u64],
     rule: Option<DataRule>,
     arrays: &[(Label, DType, Vec<u8>)],
-) -> [Option<Error>; 2] {
+) -> (Vec<u8>, Catalog) {
     let mut bytes = Vec::new();
     let mut builder = Builder::new(Container::named("zt"), &Limits::default());
     let mut components = Vec::new();
@@ -522,12 +527,69 @@ fn checked(
     }
     let dtype = components[0].dtype;
     builder.add_tensor(NewTensor { name: "s", shape, layout, dtype, components, attributes: None }).unwrap();
-    let catalog = builder.finish();
+    (bytes, builder.finish())
+}
+
+/// What `verify` finds in a tensor, and what a load does.
+fn checked((bytes, catalog): &(Vec<u8>, Catalog)) -> [Option<String>; 2] {
     let (limits, watch) = (Limits::default(), Watch::default());
-    let reading = Reading { sources: &&*bytes, catalog: &catalog, limits: &limits, watch: &watch };
+    let reading = Reading { sources: &&**bytes, catalog, limits: &limits, watch: &watch };
     let found = verify::verify(reading, &[0]).unwrap();
     assert_eq!(found.failed, found.failures.len() as u64);
-    [found.failures.into_iter().next(), reading.sparse(catalog.tensor(0).unwrap()).err()]
+    let loaded = reading.sparse(catalog.tensor(0).unwrap());
+    [found.failures.first().map(ToString::to_string), loaded.err().map(|error| error.to_string())]
+}
+
+/// All elements as they are compared.
+fn elements((bytes, catalog): &(Vec<u8>, Catalog)) -> Vec<u8> {
+    let (limits, watch) = (Limits::default(), Watch::default());
+    let reading = Reading { sources: &&**bytes, catalog, limits: &limits, watch: &watch };
+    Elements::of_tensor(&reading, catalog.tensor(0).unwrap()).unwrap().to_vec().unwrap()
+}
+
+#[test]
+fn rows_of_a_large_matrix_have_the_elements_of_the_dense_one() {
+    const SHAPE: [u64; 2] = [1201, 5003];
+    // Rows of many lengths, empty ones, with columns in no order and repeated.
+    let lengths: Vec<u64> = (0..SHAPE[0]).map(|row| if row % 5 == 0 { 0 } else { row * 7 % 900 }).collect();
+    let mut pointers = vec![0];
+    for length in lengths {
+        pointers.push(pointers[pointers.len() - 1] + length);
+    }
+    let nnz = pointers[pointers.len() - 1];
+    let columns = u32s((0..nnz).map(|at| at * at % 977 * 5));
+    let (values, pointers) = (u32s(1..=nnz), u64s(pointers));
+    let csr = Csr {
+        shape: SHAPE,
+        dtype: DType::Uint32,
+        values: &values,
+        indices: Indices::new(DType::Uint32, &columns).unwrap(),
+        indptr: Indices::new(DType::Uint64, &pointers).unwrap(),
+    };
+    let mut expected = vec![0; usize::try_from(4 * SHAPE[0] * SHAPE[1]).unwrap()];
+    csr.to_dense(&mut expected).unwrap();
+    let arrays = [
+        (Label::VALUES, DType::Uint32, values.clone()),
+        (Label::INDICES, DType::Uint32, columns.clone()),
+        (Label::INDPTR, DType::Uint64, pointers.clone()),
+    ];
+    assert!(elements(&raw(Layout::SparseCsr, &SHAPE, None, &arrays)) == expected);
+    // Arrays that cannot be read in parts.
+    let mut builder = Builder::new(Container::named("zt"), &Limits::default());
+    builder
+        .add_tensor(NewTensor {
+            name: "s",
+            shape: &SHAPE,
+            layout: Layout::SparseCsr,
+            dtype: Some(DType::Uint32),
+            components: arrays
+                .into_iter()
+                .map(|(role, dtype, bytes)| Component::inline(role, Some(dtype), bytes))
+                .collect(),
+            attributes: None,
+        })
+        .unwrap();
+    assert!(elements(&(Vec::new(), builder.finish())) == expected);
 }
 
 #[test]
@@ -537,7 +599,9 @@ fn large_tensors_that_are_verified_in_pieces_fail_as_a_load_does() {
     let last = usize::try_from(NNZ).unwrap() - 1;
     let changed = |numbers: &dyn Fn(u64) -> u64, count: u64, changes: &[(usize, u64)]| {
         let mut all: Vec<u64> = (0..count).map(numbers).collect();
-        changes.iter().for_each(|&(at, number)| all[at] = number);
+        for &(at, number) in changes {
+            all[at] = number;
+        }
         u32s(all)
     };
     let values = || u32s(0..NNZ);
@@ -560,9 +624,9 @@ fn large_tensors_that_are_verified_in_pieces_fail_as_a_load_does() {
             (Label::INDICES, DType::Uint32, changed(&|at| at % 1000, NNZ, columns)),
             (Label::INDPTR, DType::Uint32, changed(&|row| row * 1000, ROWS + 1, pointers)),
         ];
-        let [verified, loaded] = checked(Layout::SparseCsr, &[ROWS, 1000], rule, &arrays);
+        let [verified, loaded] = checked(&raw(Layout::SparseCsr, &[ROWS, 1000], rule, &arrays));
         assert_eq!(verified.is_some(), is_broken, "{columns:?} {pointers:?}");
-        assert_eq!(verified.map(|error| error.to_string()), loaded.map(|error| error.to_string()));
+        assert_eq!(verified, loaded);
     }
     let unique = Some(DataRule::UniqueCells);
     let second = usize::try_from(NNZ).unwrap();
@@ -579,8 +643,8 @@ fn large_tensors_that_are_verified_in_pieces_fail_as_a_load_does() {
     for (rule, changes, is_broken) in cases {
         let coords = changed(&|at| if at < NNZ { at / 1000 } else { at % 1000 }, 2 * NNZ, changes);
         let arrays = [(Label::VALUES, DType::Float32, values()), (Label::COORDS, DType::Uint32, coords)];
-        let [verified, loaded] = checked(Layout::SparseCoo, &[ROWS, 1001], rule, &arrays);
+        let [verified, loaded] = checked(&raw(Layout::SparseCoo, &[ROWS, 1001], rule, &arrays));
         assert_eq!(verified.is_some(), is_broken, "{changes:?}");
-        assert_eq!(verified.map(|error| error.to_string()), loaded.map(|error| error.to_string()));
+        assert_eq!(verified, loaded);
     }
 }
