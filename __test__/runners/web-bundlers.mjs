@@ -102,6 +102,65 @@ async function titleOf(folder) {
   }
 }
 
+/** Fields of a Protocol Buffers message: numbers, texts and messages by their number. */
+function proto(fields) {
+  const varint = (number) => (number < 128 ? [number] : [(number % 128) | 128, ...varint(Math.floor(number / 128))])
+  return fields.flatMap(([number, value]) => {
+    if (typeof value === 'number') return [number << 3, ...varint(value)]
+    const bytes = typeof value === 'string' ? [...Buffer.from(value)] : value
+    return [(number << 3) | 2, ...varint(bytes.length), ...bytes]
+  })
+}
+
+/** A model of ONNX: y = x + w, with w of `length` elements in another file. */
+function onnx(length) {
+  const entry = (key, value) => [
+    13,
+    proto([
+      [1, key],
+      [2, value],
+    ]),
+  ]
+  const external = [entry('location', 'w.bin'), entry('offset', '0'), entry('length', String(length * 4))]
+  const w = proto([[1, length], [2, 1], [8, 'w'], ...external, [14, 1]])
+  const info = (name, size) =>
+    proto([
+      [1, name],
+      [
+        2,
+        proto([
+          [
+            1,
+            proto([
+              [1, 1],
+              [2, proto([[1, proto([[1, size]])]])],
+            ]),
+          ],
+        ]),
+      ],
+    ])
+  const node = proto([
+    [1, 'x'],
+    [1, 'w'],
+    [2, 'y'],
+    [4, 'Add'],
+  ])
+  const graph = proto([
+    [1, node],
+    [2, 'sum'],
+    [5, w],
+    [11, info('x', 1)],
+    [12, info('y', length)],
+  ])
+  return new Uint8Array(
+    proto([
+      [1, 8],
+      [7, graph],
+      [8, proto([[2, 13]])],
+    ]),
+  )
+}
+
 const LOADED = 'loaded 1,2,3,1,2,3'
 
 const CHECKS = {
@@ -178,6 +237,66 @@ export default function Page() {
     const { status, output } = await capture(process.execPath, [script, 'build'], { cwd: app, env })
     assert.equal(status, 0, output)
     assert.equal(await titleOf(join(app, 'out')), LOADED)
+  },
+
+  async 'onnxruntime-web takes blob() as external data'() {
+    const app = await application('onnx', './node_modules/@ztensor/web/index.js')
+    const elements = 8 * 2 ** 20
+    const ort = join(tools, 'node_modules/onnxruntime-web/dist')
+    for (const name of readdirSync(ort).filter((name) =>
+      /^ort\.wasm\.bundle\.min\.mjs$|^ort-wasm-simd-threaded\.(wasm|mjs)$/.test(name),
+    ))
+      cpSync(join(ort, name), join(app, name))
+    writeFileSync(join(app, 'model.onnx'), onnx(elements))
+    writeFileSync(
+      join(app, 'onnx.js'),
+      `import { open } from './node_modules/@ztensor/web/index.js'
+import * as ort from './ort.wasm.bundle.min.mjs'
+
+const count = ${elements}
+export async function prepare() {
+  const json = JSON.stringify({ w: { dtype: 'F32', shape: [count], data_offsets: [0, count * 4] } })
+  const head = new Uint8Array(8 + json.length)
+  new DataView(head.buffer).setBigUint64(0, BigInt(json.length), true)
+  head.set(new TextEncoder().encode(json), 8)
+  globalThis.file = new Blob([head, Float32Array.from({ length: count }, (_, at) => at)])
+}
+export async function part() {
+  const opened = await open(globalThis.file)
+  globalThis.part = opened.tensor('w').blob()
+  opened.close()
+}
+export async function run() {
+  ort.env.wasm.numThreads = 1
+  const model = new Uint8Array(await (await fetch('model.onnx')).arrayBuffer())
+  const externalData = [{ path: 'w.bin', data: globalThis.part }]
+  const session = await ort.InferenceSession.create(model, { executionProviders: ['wasm'], externalData })
+  const { y } = await session.run({ x: new ort.Tensor('float32', [1], [1]) })
+  return [y.data[0], y.data[1000], y.data[count - 1]]
+}
+`,
+    )
+    writeFileSync(join(app, 'index.html'), '<!doctype html><title>onnx</title>')
+    served = app
+    const page = await browser.newPage()
+    await page.goto(`http://127.0.0.1:${server.address().port}/`)
+    const session = await page.context().newCDPSession(page)
+    const heap = async () => {
+      await session.send('HeapProfiler.collectGarbage')
+      const { usedSize, backingStorageSize } = await session.send('Runtime.getHeapUsage')
+      return usedSize + backingStorageSize
+    }
+    const call = (name) => page.evaluate(async (name) => (await import('/onnx.js'))[name](), name)
+    await call('prepare')
+    const before = await heap()
+    await call('part')
+    const grown = (await heap()) - before
+    assert.deepEqual(await call('run'), [1, 1001, elements])
+    console.log(
+      `       ${elements * 4} bytes: blob() took ${grown} bytes of heap, the session ${(await heap()) - before}`,
+    )
+    assert.ok(grown < 16 * 2 ** 20, `${grown} bytes of heap`)
+    await page.close()
   },
 
   async 'without @ztensor/web the error names the command that installs it'() {

@@ -63,6 +63,7 @@ const CALLS = {
   take: (file) => file.tensor('frames').take([1, 0]),
   loadTo: (file) => file.tensor('frames').loadTo(() => {}),
   stats: (file, options) => file.tensor('frames').stats(options),
+  nearest: (file, options) => file.tensor('frames').nearest(new Float32Array(256).fill(1), options),
   'verify of a tensor': (file, options) => file.tensor('frames').verify(options),
   'verify of the file': (file, options) => file.verify(options),
   'load of all': (file, options) => file.load(options),

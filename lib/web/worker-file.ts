@@ -1,6 +1,6 @@
 // A file whose bytes a worker reads and decodes. The page has the index, which synchronous calls need.
 import type * as Binding from '../native/binding.js'
-import type { DivisionRequest, Loaded, LoadRequest, OpenRequest, StatsRequest } from '../native/binding.js'
+import type { DivisionRequest, Loaded, LoadRequest, NearestRequest, OpenRequest, StatsRequest } from '../native/binding.js'
 import { registerThrown } from '../native/errors.js'
 import { messageOf } from '../native/realm.js'
 import { type Control, Memory, NativeFile, type Opened, type Opening } from './binding.js'
@@ -174,6 +174,10 @@ export class WorkerFile extends NativeFile {
 
   override stats(ordinal: number, request: StatsRequest, control: Control): Promise<Binding.TensorStats> {
     return this.#thread.ask('stats', [ordinal, request], control)
+  }
+
+  override nearest(ordinal: number, request: NearestRequest, control: Control): Promise<Binding.Nearest> {
+    return this.#thread.ask('nearest', [ordinal, request], control)
   }
 
   override verify(ordinals: Uint32Array, control: Control): Promise<Binding.Verified> {

@@ -1,5 +1,5 @@
 // The entry of worker.js: reads one file for a page. The page has the file's index too.
-import type { DivisionRequest, LoadRequest, OpenRequest, StatsRequest } from '../native/binding.js'
+import type { DivisionRequest, LoadRequest, NearestRequest, OpenRequest, StatsRequest } from '../native/binding.js'
 import { messageOf } from '../native/realm.js'
 import { Control, compareIn, type Known, type Memory, NativeFile } from './binding.js'
 import { Channel } from './channel.js'
@@ -82,6 +82,7 @@ const CALLS: Record<string, (args: any, control: Control) => Promise<unknown>> =
     return [blocks.map((memory) => memory.take()), locations]
   },
   stats: ([ordinal, request]: [number, StatsRequest], control) => opened().stats(ordinal, request, control),
+  nearest: ([ordinal, request]: [number, NearestRequest], control) => opened().nearest(ordinal, request, control),
   verify: ([ordinals]: [Uint32Array], control) => opened().verify(ordinals, control),
   canonical: (_none, control) => opened().canonical(control),
   contentDigest: ([algorithm]: [string], control) => opened().contentDigest(algorithm, control),
