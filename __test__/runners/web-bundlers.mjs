@@ -89,12 +89,12 @@ const server = createServer((request, response) => {
 await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
 const browser = await startChromium()
 
-/** Opens a folder in the browser, and returns the title at the end. */
-async function titleOf(folder) {
+/** Opens a folder in the browser, or what another server has, and returns the title at the end. */
+async function titleOf(folder, url = `http://127.0.0.1:${server.address().port}/`) {
   served = folder
   const page = await browser.newPage()
   try {
-    await page.goto(`http://127.0.0.1:${server.address().port}/`)
+    await page.goto(url)
     await page.waitForFunction(() => /^(loaded|failed)/.test(document.title))
     return await page.title()
   } finally {
@@ -186,6 +186,19 @@ const CHECKS = {
     const { build } = await tool('vite')
     await build({ root: app, base: './', logLevel: 'error', build: { outDir: join(app, 'out') } })
     assert.equal(await titleOf(join(app, 'out')), LOADED)
+  },
+
+  async 'the development server of Vite'() {
+    const app = await application('vite-server', 'ztensor')
+    writeFileSync(join(app, 'index.html'), HTML('main.js'))
+    const { createServer } = await tool('vite')
+    const server = await createServer({ root: app, logLevel: 'error', server: { port: 0, host: '127.0.0.1' } })
+    await server.listen()
+    try {
+      assert.equal(await titleOf(app, server.resolvedUrls.local[0]), LOADED)
+    } finally {
+      await server.close()
+    }
   },
 
   async webpack() {

@@ -319,11 +319,11 @@ export const checks = {
         postMessage(String(error))
       }`
     const worker = new Worker(URL.createObjectURL(new Blob([code], { type: 'text/javascript' })), { type: 'module' })
-    const said = await new Promise((resolve, reject) => {
+    const printed = await new Promise((resolve, reject) => {
       worker.onmessage = ({ data }) => resolve(data)
       worker.onerror = (event) => reject(new Error(event.message))
     })
     worker.terminate()
-    equal(said, true)
+    equal(printed, true)
   },
 }
