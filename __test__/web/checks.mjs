@@ -198,6 +198,12 @@ export const checks = {
     await assert.rejects(open(read('zt2-zstd.zt'), { shards: 'all' }), { code: 'ZT_INVALID_ARG' })
   },
 
+  async 'worker is an invalid argument where there is none'({ open }) {
+    const bytes = read('zt2-zstd.zt')
+    await assert.rejects(open(bytes, { worker: true }), { code: 'ZT_INVALID_ARG', option: 'worker' })
+    await assert.rejects(open(bytes, { worker: 1 }), { code: 'ZT_INVALID_ARG' })
+  },
+
   async 'an aborted call rejects with the reason, and reading ends'({ open }) {
     const stop = new AbortController()
     let aborted = false
