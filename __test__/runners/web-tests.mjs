@@ -27,7 +27,7 @@ import { checks as pageChecks } from '../web/page-checks.mjs'
 import { startChromium } from './chromium.mjs'
 
 /** Maximum sizes of the package in bytes, compressed as servers send them. */
-const MAX = { wasm: 760_000, javascript: 37_700 }
+const MAX = { wasm: 760_000, javascript: 38_200 }
 
 const parts = process.argv.slice(2)
 const has = (part) => parts.length === 0 || parts.includes(part)
