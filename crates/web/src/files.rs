@@ -214,7 +214,8 @@ impl Filesystem for HostFiles {
     }
 
     fn list(&self, folder: &Path, max: usize, _stop: &Stop) -> Result<Vec<OsString>> {
-        let no_folder = || Error::new(Code::Io, "a source that JavaScript reads has no folder that can be listed");
+        let no_folder =
+            || Error::new(Code::Io, "a source that JavaScript reads has no folder that can be listed");
         let names = self.0.names(folder).ok_or_else(no_folder)?;
         Ok(names.into_iter().take(max.saturating_add(1)).map(OsString::from).collect())
     }
