@@ -1,6 +1,13 @@
 // A file whose bytes a worker reads and decodes. The page has the index, which synchronous calls need.
 import type * as Binding from '../native/binding.js'
-import type { DivisionRequest, Loaded, LoadRequest, NearestRequest, OpenRequest, StatsRequest } from '../native/binding.js'
+import type {
+  DivisionRequest,
+  Loaded,
+  LoadRequest,
+  NearestRequest,
+  OpenRequest,
+  StatsRequest,
+} from '../native/binding.js'
 import { registerThrown } from '../native/errors.js'
 import { messageOf } from '../native/realm.js'
 import { type Control, Memory, NativeFile, type Opened, type Opening } from './binding.js'
