@@ -309,7 +309,7 @@ export const checks = {
           return undefined
         },
       )
-      assert.equal(error?.code, 'ZT_IO', what)
+      assert.equal(error?.code, what === 'no file' ? 'ZT_NOT_FOUND' : 'ZT_IO', what)
       assert.ok(!error.message.includes('secret'), error.message)
     }
   },
