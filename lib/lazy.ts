@@ -57,9 +57,8 @@ export function convert(
 ): Promise<ConvertResult & { readonly plan: ConvertPlan }>
 /**
  * Writes the tensors of a file into a new file of any writable format. Raw data is copied in pieces, so that memory use does not
- * depend on its size. The digests of the source are checked. A Node Writable is ended on success and destroyed on failure. Formats whose
- * index comes before the data (safetensors, GGUF, NumPy, BTF), and canonical zTensor 2, are complete in a temporary file before the stream
- * receives a byte. A source that is already open stays open. An `s3:`, `gs:` or `az:` URL names an object, which appears atomically at the
+ * depend on its size. The digests of the source are checked. A Node Writable is ended on success and destroyed on failure. It
+ * receives npz and canonical zTensor 2 when they are complete in a temporary file, and other formats as they are written. A source that is already open stays open. An `s3:`, `gs:` or `az:` URL names an object, which appears atomically at the
  * end. `remote` configures access to the target, and `source.remote` access to the source.
  *
  * @example await convert('model.safetensors', 'model.zt', { cast: { float32: 'bfloat16' } })

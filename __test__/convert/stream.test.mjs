@@ -54,30 +54,91 @@ test('progress counts the bytes read', async (t) => {
   t.is(last.bytes, last.totalBytes)
 })
 
-for (const [name, options] of [
+const matrix = scratchPath('matrix.zt')
+test.before(async () => {
+  const writer = await create(matrix)
+  for (const [at, name] of ['blk.0.ffn_up.weight', 'blk.0.ffn_down.weight', 'output.weight'].entries()) {
+    const data = Float32Array.from(noise(2 << 20, at), (byte) => byte - 128)
+    await writer.add(name, data, { shape: [4096, 512] })
+  }
+  await writer.finish()
+})
+
+const metadata = { 'general.architecture': 'llama' }
+// `needs`: what a stream gets only after all of it was written to a temporary file.
+for (const [name, options, source = large, needs = 'nothing'] of [
   ['safetensors', { format: 'safetensors' }],
-  ['BTF', { format: 'btf', filter: ({ name }) => name === 'y' }],
-  ['npy', { format: 'npy', filter: ({ name }) => name === 'y' }],
-  ['npz', { format: 'npz', compression: true }],
-  ['GGUF', { format: 'gguf', checkpoint: false, filter: ({ name }) => name === 'y' }],
-  ['canonical zTensor 2', { version: '2' }],
+  ['safetensors, cast', { format: 'safetensors', cast: { uint8: 'float32' } }],
+  ['BTF', { format: 'btf' }, matrix],
+  ['npy', { format: 'npy', filter: ({ name }) => name === 'x' }],
+  ['GGUF', { format: 'gguf', checkpoint: false, cast: { float32: 'float16' } }, matrix],
+  ['GGUF, quantized', { format: 'gguf', metadata, quantize: 'q8_0' }, matrix],
+  ['npz', { format: 'npz' }, large, 'data'],
+  ['compressed npz', { format: 'npz', compression: true }, large, 'data'],
+  ['canonical zTensor 2', { version: '2' }, large, 'data'],
 ]) {
-  test.serial(
-    `${name}: a stream gets the bytes of a file when it is complete, and no temporary file is left`,
-    async (t) => {
-      const path = scratchPath('converted')
-      const whole = await convert(large, path, options)
-      const before = spools()
-      for (const source of [large, readFileSync(large)]) {
-        const { stream, bytes } = sink()
-        t.deepEqual(await convert(source, stream, options), whole)
-        t.true(stream.writableFinished)
-        t.true(bytes().equals(readFileSync(path)))
+  test.serial(`${name}: a stream gets the bytes of a file, in order if nothing depends on the data`, async (t) => {
+    const path = scratchPath('converted')
+    const whole = await convert(source, path, options)
+    const before = spools()
+    for (const given of [source, readFileSync(source)]) {
+      const temporary = new Set()
+      const { stream, bytes } = collecting((done) => {
+        for (const one of spools()) temporary.add(one)
+        setImmediate(done)
+      })
+      t.deepEqual(await convert(given, stream, options), whole)
+      t.true(stream.writableFinished)
+      t.true(bytes().equals(readFileSync(path)))
+      t.is(temporary.size - before.length, needs === 'data' ? 1 : 0, 'temporary files')
+    }
+    t.deepEqual(spools(), before)
+  })
+
+  if (needs === 'nothing') {
+    test.serial(`${name}: a slow reader holds the conversion back, at any size`, async (t) => {
+      let waiting
+      const stream = new Writable({ highWaterMark: 1000, write: (_chunk, _encoding, done) => (waiting = done) })
+      const stop = new AbortController()
+      const converting = convert(source, stream, { ...options, signal: stop.signal })
+      let ended = false
+      converting.catch(() => {}).finally(() => (ended = true))
+      let most = 0
+      for (let chunk = 0; chunk < 3; chunk++) {
+        while (waiting === undefined && !ended) await new Promise(setImmediate)
+        t.false(ended, 'it waits for its reader')
+        for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate)
+        most = Math.max(most, stream.writableLength)
+        const next = waiting
+        waiting = undefined
+        next()
       }
-      t.deepEqual(spools(), before)
-    },
-  )
+      t.true(most <= 8 << 20, `${most} bytes wait`)
+      stop.abort(new Error('enough'))
+      await t.throwsAsync(converting, { message: 'enough' })
+      t.true(stream.destroyed)
+    })
+
+    test.serial(`${name}: a stream that fails in the middle ends the conversion`, async (t) => {
+      let left = 2
+      const cause = new Error('no paper')
+      const stream = new Writable({ write: (_chunk, _encoding, done) => done(--left === 0 ? cause : undefined) })
+      const error = await t.throwsAsync(convert(source, stream, options), { instanceOf: ZTensorError, code: 'ZT_IO' })
+      t.is(error.cause, cause)
+      t.true(stream.destroyed)
+    })
+  }
 }
+
+test('a set of files is refused for a stream, with its reason', async (t) => {
+  const refused = { code: 'ZT_INVALID_ARG', message: /^a model in several files cannot be written to a stream/ }
+  for (const format of ['safetensors', 'gguf']) {
+    const options = { format, maxShardBytes: 1 << 20, metadata }
+    const { stream } = sink()
+    await t.throwsAsync(convert(matrix, stream, format === 'gguf' ? options : { ...options, metadata: {} }), refused)
+    t.true(stream.writable)
+  }
+})
 
 test.serial(
   'a writer of safetensors fills a stream with its tensors, streams and sparse tensors of other formats',

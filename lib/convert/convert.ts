@@ -194,11 +194,11 @@ function changesOf(metadata: AttributeChanges | undefined, stated: AttributeChan
 async function beginTarget(
   { begin, remote }: Pick<Target, 'begin' | 'remote'>,
   given: CreateOptions,
-  { native }: Conversion,
+  { native, plan }: Conversion,
   store: Store,
   job: ValidJob,
 ): Promise<Work> {
-  const writer = await TensorWriter.make(await begin(), writeRequest(given), job.signal, remote)
+  const writer = await TensorWriter.make(await begin(), writeRequest(given), job.signal, remote, plan.isSized)
   const { native: target, ...streams } = TensorWriter.partsOf(writer)
   return { store, native, writer, target, ...streams, job }
 }

@@ -523,6 +523,8 @@ export interface ConversionPlan {
   /** Number of tensors whose data must be checked, and their stored bytes. */
   inspected: number
   inspectedBytes: number
+  /** Whether the sizes of all tensors in the target are known. */
+  isSized: boolean
   /** Whether the target can hold the file's own attributes. */
   attributes: boolean
   /** What it does not hold of them, if they are written. */
@@ -1211,8 +1213,8 @@ export interface WriteFormatInfo {
   /** How files describe a model, if they are models that programs run by their metadata. */
   model?: ModelInfo
   generator: boolean
-  /** Whether bytes can be written in order, as the tensors arrive: not if the index comes first. */
-  streams: boolean
+  /** What must be known before the first byte of a stream: the sizes of all tensors if the index comes first, and all data if checksums do. */
+  needsFirst: 'nothing' | 'sizes' | 'data'
   /** Whether packed types fill up their last byte. */
   padsPacked: boolean
 }

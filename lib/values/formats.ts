@@ -75,8 +75,8 @@ export interface Writing {
   /** How files describe a model, if they are models that programs run by their metadata. */
   readonly model?: ModelInfo | undefined
   readonly generator: boolean
-  /** Whether bytes can be written in order, as the tensors arrive: not if the index comes first. */
-  readonly streams: boolean
+  /** What must be known before the first byte of a stream: the sizes of all tensors if the index comes first, and all data if checksums do. */
+  readonly needsFirst: 'nothing' | 'sizes' | 'data'
   /** Whether packed dtypes are padded to a whole byte. */
   readonly padsPacked: boolean
 }

@@ -151,17 +151,18 @@ export class TensorWriter {
     rethrowNative(() => writer.#native.foresee(texts))
   }
 
-  /** @internal */
+  /** @internal `isSized`: the sizes of all tensors are known, and are announced before their data. */
   static async make(
     target: string | Outlet,
     request: WriteRequest,
     signal?: AbortSignal,
     remote?: RemoteRequest,
+    isSized = false,
   ): Promise<TensorWriter> {
     const { writeFormat, level, digest, maxShard } = request
     let spool: Spool | undefined
     try {
-      if (typeof target !== 'string') spool = await spoolFor(request)
+      if (typeof target !== 'string') spool = await spoolFor(request, isSized)
       const path = typeof target === 'string' ? target : spool?.path
       const begin = (control: NativeControl) => binding.createWriter(path, request, control, remote)
       const begun = await TensorWriter.begin(path, signal, begin)
@@ -564,10 +565,18 @@ export class TensorWriter {
   }
 }
 
-/** The temporary file of what cannot be written to a stream in order: an index before the data, and the canonical form, which orders it. */
-async function spoolFor({ writeFormat, canonical, maxShard }: WriteRequest): Promise<Spool | undefined> {
+/**
+ * The temporary file of what cannot be written to a stream in order: an index before data whose sizes or checksums are not known, and the
+ * canonical form, which orders the data.
+ */
+async function spoolFor(
+  { writeFormat, canonical, maxShard }: WriteRequest,
+  isSized: boolean,
+): Promise<Spool | undefined> {
   // The core rejects several files for a stream.
-  const isDirect = (writingOfId(writeFormat)?.streams !== false && !canonical) || maxShard !== undefined
+  if (maxShard !== undefined) return undefined
+  const { needsFirst } = writingOfId(writeFormat) as Writing
+  const isDirect = !canonical && (needsFirst === 'nothing' || (needsFirst === 'sizes' && isSized))
   return isDirect ? undefined : Spool.create()
 }
 

@@ -72,6 +72,8 @@ pub struct ConversionPlan {
     /// Number of tensors whose data must be checked, and their stored bytes.
     pub inspected: u32,
     pub inspected_bytes: f64,
+    /// Whether the sizes of all tensors in the target are known.
+    pub is_sized: bool,
     /// Whether the target can hold the file's own attributes.
     pub attributes: bool,
     /// What it does not hold of them, if they are written.
@@ -263,6 +265,7 @@ impl NativeConversion {
                 bytes: number(examined.bytes),
                 inspected: count(inner.inspected.1.len()),
                 inspected_bytes: number(examined.inspected_bytes),
+                is_sized: examined.is_sized,
                 attributes: inner.attributes.is_none(),
                 left_out: left_out.map(LeftOutAttributes::from),
                 readers: inner.readers.iter().copied().map(str::to_owned).collect(),

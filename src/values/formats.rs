@@ -62,8 +62,9 @@ pub struct WriteFormatInfo {
     /// How files describe a model, if they are models that programs run by their metadata.
     pub model: Option<ModelInfo>,
     pub generator: bool,
-    /// Whether bytes can be written in order, as the tensors arrive: not if the index comes first.
-    pub streams: bool,
+    /// What must be known before the first byte of a stream: the sizes of all tensors if the index comes first, and all data if checksums do.
+    #[napi(ts_type = "'nothing' | 'sizes' | 'data'")]
+    pub needs_first: String,
     /// Whether packed types fill up their last byte.
     pub pads_packed: bool,
 }
@@ -159,7 +160,7 @@ impl From<&WriteFormat> for WriteFormatInfo {
             checkpoints: writing.model.map(|rules| owned(rules.checkpoints)).unwrap_or_default(),
             model: writing.model.map(ModelInfo::from),
             generator: writing.generator,
-            streams: !writing.index_first(),
+            needs_first: writing.needs_first().name().to_owned(),
             pads_packed: writing.profiles,
         }
     }

@@ -95,14 +95,7 @@ pub fn lay_out(
             Ok((selection.name(at, tensor).into_owned(), bytes))
         }))?;
     }
-    let known = |(_, tensor): (usize, Tensor<'_>)| {
-        if casts.dequantized(tensor).is_some() || casts.quantized(tensor).is_some() {
-            return true;
-        }
-        let [data] = tensor.components() else { return false };
-        !matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo) && data.byte_length().is_some()
-    };
-    if !selection.tensors(reading.catalog).all(known) {
+    if !selection.tensors(reading.catalog).all(|(_, tensor)| is_sized(tensor, casts)) {
         return Ok(());
     }
     let Some(mut plan) = writer.plan() else { return Ok(()) };
@@ -116,6 +109,15 @@ pub fn lay_out(
     let order = plan.lay_out()?;
     selection.arrange(&order);
     Ok(())
+}
+
+/// Returns whether a tensor is written as one blob whose length is known from the index.
+pub fn is_sized(tensor: Tensor<'_>, casts: &Casts) -> bool {
+    if casts.dequantized(tensor).is_some() || casts.quantized(tensor).is_some() {
+        return true;
+    }
+    let [data] = tensor.components() else { return false };
+    !matches!(tensor.layout(), Layout::SparseCsr | Layout::SparseCoo) && data.byte_length().is_some()
 }
 
 /// Returns the layout and the dtype that a tensor is written with, and the bytes that its elements take then, before compression.

@@ -40,8 +40,8 @@ pub use model_rules::{ModelKeys, ModelRules};
 pub use probe::Probe;
 pub use write_format::{
     Alignment, AssembleFile, Assembler, Canonical, Checkpoint, DataShards, Doubles, Editable, EncodeIndex,
-    EncodeIndexAt, FileAttributes, HeaderBound, Index, IndexBytes, Method, NameKeys, Names, RecordedDtypes,
-    Sharding, Sink, SparseForm, TensorHeader, WriteFormat, WriteSettings,
+    EncodeIndexAt, FileAttributes, HeaderBound, Index, IndexBytes, Method, NameKeys, Names, NeededFirst,
+    RecordedDtypes, Sharding, Sink, SparseForm, TensorHeader, WriteFormat, WriteSettings,
 };
 
 use crate::model::Catalog;

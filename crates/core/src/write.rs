@@ -42,7 +42,7 @@ use std::sync::Arc;
 use crate::edit::{Edit, apply};
 use crate::error::{Code, Error, Result};
 pub use crate::formats::WriteFormat;
-use crate::formats::{AttributeChanges, Doubles, Sharding};
+use crate::formats::{AttributeChanges, Doubles, NeededFirst, Sharding};
 use crate::limits::Limits;
 use crate::model::{Attributes, Builder, SetPart};
 use crate::sinks::block::Block;
@@ -148,15 +148,26 @@ impl Writer {
         Self::new(out, settings)
     }
 
-    /// Creates a writer whose bytes the caller takes, in order, with [`Writer::take`] and [`Writer::finish`]. Fails
-    /// with `ZT_INVALID_ARG` for formats whose index comes first, and for the canonical form.
+    /// Creates a writer whose bytes the caller takes, in order, with [`Writer::take`] and [`Writer::finish`]. If the
+    /// index comes first, it must be planned with [`Writer::plan`]. Fails with `ZT_INVALID_ARG` if it cannot be,
+    /// because checksums or several files depend on the data, and for the canonical form.
     pub fn taken(settings: Settings) -> Result<Self> {
-        if settings.format.index_first() {
-            let message = format!(
-                "{} has its index before the data, so it cannot be written to a stream, a pipe or a device; write it to a file",
-                settings.format.title
-            );
-            return Err(Error::new(Code::InvalidArg, message));
+        let format = settings.format;
+        if format.index_first() {
+            let reason = if settings.max_shard.is_some() {
+                Some("a model in several files cannot be".to_owned())
+            } else if format.needs_first() == NeededFirst::Data {
+                Some(format!(
+                    "{} has the checksum of each tensor before its data, so it cannot be",
+                    format.title
+                ))
+            } else {
+                None
+            };
+            if let Some(reason) = reason {
+                let message = format!("{reason} written to a stream, a pipe or a device; write it to a file");
+                return Err(Error::new(Code::InvalidArg, message));
+            }
         }
         settings.check()?;
         if settings.canonical {

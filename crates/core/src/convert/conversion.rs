@@ -47,6 +47,8 @@ pub struct Examined {
     pub bytes: u64,
     /// Stored bytes of those whose data must be checked.
     pub inspected_bytes: u64,
+    /// Whether the sizes of all as the target has them are known.
+    pub is_sized: bool,
 }
 
 impl Conversion {
@@ -172,7 +174,7 @@ impl Conversion {
         let mut doubles = selection.doubles(catalog, format);
         let unsupported = format.model.filter(|_| self.derived.is_some()).map(|rules| rules.unsupported);
         let (mut positions, mut ordinals) = (Vec::new(), Vec::new());
-        let (mut bytes, mut inspected_bytes) = (0_u64, 0_u64);
+        let (mut bytes, mut inspected_bytes, mut is_sized) = (0_u64, 0_u64, true);
         for (at, tensor) in selection.tensors(catalog) {
             if at % 4096 == 0 {
                 reading.watch.stop.check()?;
@@ -200,14 +202,17 @@ impl Conversion {
             }
             if let Some(error) = doubles.remove(&at).or(refused) {
                 self.refused.push((at, error));
-            } else if depends_on_data(tensor, Target { format, canonical, casts }) {
+                continue;
+            }
+            is_sized &= super::is_sized(tensor, casts);
+            if depends_on_data(tensor, Target { format, canonical, casts }) {
                 positions.push(at);
                 ordinals.extend(selection.ordinals().get(at));
                 inspected_bytes = inspected_bytes.saturating_add(stored);
             }
         }
         self.attributes = attribute_refusal(&catalog.attributes, format, canonical);
-        let examined = Examined { bytes, inspected_bytes };
+        let examined = Examined { bytes, inspected_bytes, is_sized };
         self.inspected = Arc::new((positions, ordinals));
         Ok(examined)
     }

@@ -115,6 +115,26 @@ pub struct Editable {
     pub spelling: &'static dyn EditFormat,
 }
 
+/// What must be known before the first byte of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NeededFirst {
+    Nothing,
+    /// The names, shapes, types and sizes of all tensors.
+    Sizes,
+    /// All data: its checksums come before it.
+    Data,
+}
+
+impl NeededFirst {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Sizes => "sizes",
+            Self::Data => "data",
+        }
+    }
+}
+
 /// The dtypes that the index of a format records for tensors that are neither dense nor sparse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordedDtypes {
@@ -175,6 +195,15 @@ impl WriteFormat {
 
     pub fn index_first(&self) -> bool {
         matches!(self.index, Index::First(_))
+    }
+
+    /// Returns what must be known before the first byte of a file is written front to back.
+    pub fn needs_first(&self) -> NeededFirst {
+        match self.index {
+            Index::First(_) if self.checksum.is_some() => NeededFirst::Data,
+            Index::First(_) => NeededFirst::Sizes,
+            Index::Last(_) | Index::Aligned(_) => NeededFirst::Nothing,
+        }
     }
 
     /// Returns the test for dtypes of components of a layout.

@@ -68,12 +68,32 @@ impl Writer {
     /// Returns a plan of the whole file if its index can be written first: nothing in it may depend on the data, as
     /// digests, compression and a set of files do.
     pub fn plan(&mut self) -> Option<Plan<'_>> {
-        let can = matches!(self.out, Destination::Spool(..) | Destination::SpoolUpload(..))
+        let is_new = match self.out {
+            Destination::Spool(..) | Destination::SpoolUpload(..) => true,
+            Destination::Taken => self.settings.format.index_first() && self.planned.is_none(),
+            _ => false,
+        };
+        let can = is_new
             && self.settings.digest.is_none()
             && self.gathering.is_none()
             && self.parts.is_none()
             && self.builder.is_empty();
         can.then(|| Plan { writer: self, stored: Vec::new() })
+    }
+
+    /// Fails if the index should have been written before the tensor that comes now.
+    pub(super) fn check_planned(&self) -> Result<()> {
+        if self.settings.format.index_first()
+            && matches!(self.out, Destination::Taken | Destination::Passed(_))
+        {
+            let message = format!(
+                "{} has its index before the data, so the sizes of all tensors must be known before it is written to a \
+                 stream, a pipe or a device; write it to a file",
+                self.settings.format.title
+            );
+            return Err(Error::new(Code::InvalidArg, message));
+        }
+        Ok(())
     }
 
     /// Begins the next announced tensor.

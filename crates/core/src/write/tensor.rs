@@ -29,7 +29,11 @@ impl Writer {
                 self.planned = Some(planned);
                 begun?;
             }
-            None => self.check(&spec, &mut open).map_err(|error| error.tensor(spec.name))?,
+            None => {
+                self.check_planned()
+                    .and_then(|()| self.check(&spec, &mut open))
+                    .map_err(|error| error.tensor(spec.name))?;
+            }
         }
         let lengths = open.stored.iter().map(|&(.., length)| length);
         if self.shards.is_full(self.position, self.settings.alignment, lengths) {

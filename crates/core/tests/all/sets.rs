@@ -486,7 +486,10 @@ fn a_stream_has_the_bytes_of_a_file() {
         }
     }
     for format in [WriteFormat::SAFETENSORS, WriteFormat::BTF] {
-        assert_eq!(code(Writer::taken(settings(format))), Some(Code::InvalidArg));
+        let mut writer = Writer::taken(settings(format)).unwrap();
+        assert_eq!(code(add(&mut writer, "0", &[1])), Some(Code::InvalidArg), "it was not announced");
+        let divided = Settings { max_shard: Some(1000), ..settings(format) };
+        assert_eq!(code(Writer::taken(divided)), Some(Code::InvalidArg));
     }
     assert_eq!(code(Writer::taken(canonical())), Some(Code::InvalidArg));
 }
