@@ -63,6 +63,8 @@ export interface Host {
   basename(path: string): string
   dirname(path: string): string
   extname(path: string): string
+  /** Makes a path absolute. */
+  resolve(path: string): string
   fileURLToPath(url: string): string
   /** Swaps the bytes of each number of 16, 32 or 64 bits, in place. */
   swapBytes(bytes: Uint8Array, bits: number): void

@@ -7,7 +7,7 @@ import { setImmediate as inNextTurn } from 'node:timers'
 import type { Channel, Host, Readable } from './host.js'
 
 export { existsSync } from 'node:fs'
-export { basename, dirname, extname } from 'node:path'
+export { basename, dirname, extname, resolve } from 'node:path'
 export { fileURLToPath } from 'node:url'
 export { inspect, types } from 'node:util'
 export type { InspectOptions, Readable } from './host.js'

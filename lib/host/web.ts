@@ -93,6 +93,8 @@ export const dirname: Host['dirname'] = (path) => path.slice(0, Math.max(path.la
 
 export const extname: Host['extname'] = (path) => /[^/](\.[^./]*)$/.exec(path)?.[1] ?? ''
 
+export const resolve: Host['resolve'] = (path) => path
+
 export const fileURLToPath: Host['fileURLToPath'] = () => {
   throw new TypeError('a browser opens no file: URLs')
 }

@@ -13,7 +13,7 @@ import {
 } from '../values/arguments.js'
 import type { AttributeValueInput } from '../values/attributes.js'
 import { list, shardedWriting, titlesWith, WRITABLE_FORMATS, type Writing } from '../values/formats.js'
-import { storeTarget, targetPath } from '../write/options.js'
+import { storeTarget, targetPath } from '../write/path.js'
 import {
   checkErrors,
   checkTask,

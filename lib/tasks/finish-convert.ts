@@ -2,9 +2,10 @@
 
 import { promises } from 'node:fs'
 import { basename } from 'node:path'
-import { quantizedResult, withMetadata } from '../convert/convert.js'
+import { withMetadata } from '../convert/convert.js'
 import type { ConvertResult } from '../convert/options.js'
 import { leftOutOf, skipping, tensorsOf } from '../convert/refusals.js'
+import { quantizedResult } from '../convert/write.js'
 import { invalid, rethrowNative, ZTensorError } from '../native/errors.js'
 import { run, type ValidJob } from '../native/job.js'
 import { toBufferSync } from '../native/memory.js'

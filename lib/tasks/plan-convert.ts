@@ -24,7 +24,8 @@ import type { RemoteOptions } from '../values/remote.js'
 import { validateRenaming } from '../values/rename.js'
 import { summary } from '../values/summary.js'
 import type { Warning } from '../values/warning.js'
-import { metadataOf, withFormat, writeRequest } from '../write/options.js'
+import { metadataOf, writeRequest } from '../write/options.js'
+import { withFormat } from '../write/path.js'
 import {
   type ConvertJob,
   type ConvertTask,

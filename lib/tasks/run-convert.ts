@@ -1,9 +1,10 @@
 // Runs one task of a conversion.
 import { basename } from 'node:path'
-import { writeConversion } from '../convert/convert.js'
+import { outputTo } from '../convert/convert.js'
 import type { ConvertOptions } from '../convert/options.js'
 import type { Conversion } from '../convert/plan.js'
 import { skipping } from '../convert/refusals.js'
+import { writeConversion } from '../convert/write.js'
 import { ZTensorError } from '../native/errors.js'
 import { run, type ValidJob } from '../native/job.js'
 import { binding } from '../native/native.js'
@@ -91,7 +92,15 @@ export async function runConvert(
     const place = part === undefined ? undefined : { from: part[0], end: part[1], number: task.task, count }
     const to = { begin: async () => path, remote }
     const skips = skipping(options.skip)
-    const { refused } = await writeConversion(source, conversion, to, writing, { onProgress, signal }, skips, place)
+    const { refused } = await writeConversion(
+      source,
+      conversion,
+      outputTo(to, signal),
+      writing,
+      { onProgress, signal },
+      skips,
+      place,
+    )
     await checkSource(source, task.source, signal)
     // The job's warnings name the metadata that is left out, and its end the tensors that a task with a part leaves out.
     const skipped = part === undefined ? refused.filter(({ tensor }) => tensor !== undefined) : []

@@ -1,5 +1,5 @@
 // Folders among arguments. Only hosts with a file system have them.
-import { resolve } from 'node:path'
+import { resolve } from '#host'
 import { invalid } from '../native/errors.js'
 import { urlText } from '../native/realm.js'
 import { filePath, validateText } from './arguments.js'

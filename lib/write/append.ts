@@ -9,7 +9,8 @@ import { jobOptions } from '../read/verify.js'
 import { optional, readOptions, validateAbortSignal, validateBoolean, validateText } from '../values/arguments.js'
 import { type AttributeChanges, freezeChanges } from '../values/attributes.js'
 import { emitWarnings } from '../values/warning.js'
-import { type CreateOptions, storage, targetPath } from './options.js'
+import { type CreateOptions, storage } from './options.js'
+import { targetPath } from './path.js'
 import { TensorWriter } from './writer.js'
 
 /** Limits for the index of a hostile file, as for `open`. */

@@ -14,7 +14,7 @@ import { globMatcher } from '../values/glob.js'
 import { Patterns, type Renaming, validateRenaming } from '../values/rename.js'
 import { emitWarnings } from '../values/warning.js'
 import type { IndexLimits } from './append.js'
-import { targetPath } from './options.js'
+import { targetPath } from './path.js'
 
 const TYPES = [
   'uint8',

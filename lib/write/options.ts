@@ -1,11 +1,8 @@
-import { statSync } from 'node:fs'
-import { extname } from 'node:path'
-import { inspect } from 'node:util'
+import { inspect } from '#host'
 import { invalid, optionHint } from '../native/errors.js'
 import type { AppendRequest, WriteRequest } from '../native/native.js'
-import { isPlainObject, urlText } from '../native/realm.js'
+import { isPlainObject } from '../native/realm.js'
 import {
-  filePath,
   optional,
   readOptions,
   validateBoolean,
@@ -15,21 +12,19 @@ import {
   wrongType,
 } from '../values/arguments.js'
 import { type AttributeChanges, changesByKey, freezeChanges, mergeChanges } from '../values/attributes.js'
-import { FORMATS, type WritableFormat, type WritableVersion } from '../values/format-table.js'
+import type { WritableFormat, WritableVersion } from '../values/format-table.js'
 import {
   DIGESTS,
-  formatOf,
   formatsWith,
   isSharded,
   list,
   titlesWith,
-  unknownEnding,
   WRITABLE_FORMATS,
   WRITABLE_VERSIONS,
   type Writing,
   writingOf,
 } from '../values/formats.js'
-import { type RemoteOptions, remoteUrl } from '../values/remote.js'
+import type { RemoteOptions } from '../values/remote.js'
 
 /** How to write a file. */
 export interface CreateOptions {
@@ -323,64 +318,3 @@ function frozenMetadata({ title, attributes }: Writing, given: AttributeChanges 
   }
   return tagged
 }
-
-/**
- * Adds the format of the target's file extension, unless the options have a format, or a version, which only zTensor has. `bare`: a name
- * without an extension is one of zTensor.
- */
-export function withFormat<T extends Pick<CreateOptions, 'format' | 'version'>>(
-  read: T,
-  target: string | undefined,
-  bare = false,
-): T {
-  if (read.format !== undefined || target === undefined) return read
-  const format = formatOf(target)
-  const isNamed = format !== undefined || read.version !== undefined || (bare && extname(target) === '')
-  if (!isNamed && !isSpecial(target)) throw unknownEnding(target)
-  return { ...read, format }
-}
-
-/** Whether a path is that of a pipe or device, whose name says nothing of a format. */
-function isSpecial(path: string): boolean {
-  try {
-    return !statSync(path).isFile()
-  } catch {
-    return false
-  }
-}
-
-/** Validates a local path to write to. */
-export function targetPath(path: string | URL): string {
-  const remote = remoteUrl(path)
-  if (remote !== undefined) throw invalid(TypeError, `path must be a local path, got ${scheme(remote)}: ${EDIT_HINT}`)
-  const url = urlText(path)
-  const target = url === undefined ? validateText('path', path) : filePath('path', url)
-  if (target === '') throw invalid(TypeError, 'path must not be empty')
-  if (target.includes('\0')) throw invalid(TypeError, 'path must not contain null bytes')
-  if (/[\\/]$/.test(process.platform === 'win32' ? target : target.replaceAll('\\', '.')))
-    throw invalid(TypeError, `path must name a file, but ${target} ends with a separator`)
-  return target
-}
-
-const EDIT_HINT =
-  'remote files cannot be edited in place; convert the file to a new one, or download, edit and upload it'
-
-const scheme = (url: string): string => url.slice(0, url.indexOf(':') + 1).toLowerCase()
-
-/** The URL of an object to write; undefined for any other target. A folder means `model.zt` in it, or the extension of the format. */
-export function storeTarget(path: unknown, format: CreateOptions['format'] = 'zt'): string | undefined {
-  const url = remoteUrl(path)
-  if (url === undefined) return undefined
-  validateText('path', url)
-  if (!STORES.includes(scheme(url)))
-    throw invalid(
-      TypeError,
-      `${scheme(url)} URLs cannot be written, only ${list(STORES)} URLs: write a local file, and upload it`,
-    )
-  if (/[?#]/.test(url)) throw invalid(TypeError, "a URL to write must not have a query or fragment ('?' or '#')")
-  if (!url.endsWith('/')) return url
-  const ending = FORMATS.find(({ name }) => name === format)?.endings[0]
-  return `${url}model.${ending ?? format}`
-}
-
-const STORES: readonly string[] = ['s3:', 'gs:', 'az:']

@@ -3,8 +3,9 @@ import type { RemoteRequest } from '../native/native.js'
 import { urlText } from '../native/realm.js'
 import { wrongType } from '../values/arguments.js'
 import { remoteRequest } from '../values/remote.js'
-import { type CreateOptions, storeTarget, targetPath } from './options.js'
+import type { CreateOptions } from './options.js'
 import { isWritable, Outlet } from './outlet.js'
+import { storeTarget, targetPath } from './path.js'
 import { specialFile } from './special-file.js'
 
 /** The target of a writer. */

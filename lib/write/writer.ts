@@ -40,9 +40,10 @@ import {
   type TensorInput,
 } from './input.js'
 import { type LinkInput, Links, validateLink } from './link.js'
-import { CREATE_OPTIONS, type CreateOptions, withFormat, writeRequest } from './options.js'
+import { CREATE_OPTIONS, type CreateOptions, writeRequest } from './options.js'
 import { Outlet } from './outlet.js'
 import { Packets } from './packet.js'
+import { withFormat } from './path.js'
 import { Spool } from './spool.js'
 import { validateTarget } from './target.js'
 import { tensorStream } from './tensor-stream.js'
