@@ -44,7 +44,8 @@ export type { CompareOptions, Comparison } from './lib/compare/compare.js'
 export type { DiffOptions, FileDiff, TensorChange } from './lib/compare/diff.js'
 
 // Values: dtypes, attributes, formats, name patterns.
-export type { AttributeChanges, AttributeInput, Attributes, AttributeValue } from './lib/values/attributes.js'
+export type { AttributeChanges, AttributeInput } from './lib/values/attribute-input.js'
+export type { Attributes, AttributeValue } from './lib/values/attributes.js'
 export type { CastRules } from './lib/values/cast.js'
 export type { ArrayOf, DType, OwnArrayOf, TypedArray } from './lib/values/dtype.js'
 export type { Filter } from './lib/values/filter.js'

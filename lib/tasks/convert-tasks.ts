@@ -11,7 +11,7 @@ import {
   validateText,
   wrongType,
 } from '../values/arguments.js'
-import type { AttributeValueInput } from '../values/attributes.js'
+import type { AttributeValueInput } from '../values/attribute-input.js'
 import { list, shardedWriting, titlesWith, WRITABLE_FORMATS, type Writing } from '../values/formats.js'
 import { storeTarget, targetPath } from '../write/path.js'
 import {

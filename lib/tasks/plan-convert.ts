@@ -16,7 +16,7 @@ import {
   validateInteger,
   validateText,
 } from '../values/arguments.js'
-import { type AttributeChanges, type AttributeValueInput, freezeChanges } from '../values/attributes.js'
+import { type AttributeChanges, type AttributeValueInput, freezeChanges } from '../values/attribute-input.js'
 import { tensorFilter } from '../values/filter.js'
 import type { WritableVersion } from '../values/format-table.js'
 import { isSharded, list, shardedWriting, titlesWith, type Writing } from '../values/formats.js'

@@ -13,7 +13,7 @@ import {
   validateTypedArray,
   wrongType,
 } from '../values/arguments.js'
-import { type AttributeInput, freezeMap } from '../values/attributes.js'
+import { type AttributeInput, freezeMap } from '../values/attribute-input.js'
 import { type DType, type DTypeInfo, dtypeOfArray, type IndexArray, type TypedArray } from '../values/dtype.js'
 import {
   type DenseElements,

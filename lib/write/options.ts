@@ -11,7 +11,7 @@ import {
   validateText,
   wrongType,
 } from '../values/arguments.js'
-import { type AttributeChanges, changesByKey, freezeChanges, mergeChanges } from '../values/attributes.js'
+import { type AttributeChanges, changesByKey, freezeChanges, mergeChanges } from '../values/attribute-input.js'
 import type { WritableFormat, WritableVersion } from '../values/format-table.js'
 import {
   DIGESTS,

@@ -14,7 +14,7 @@ import {
 import { messageOf } from '../native/realm.js'
 import { TensorFile } from '../read/file.js'
 import { optional, readOptions, validateAbortSignal, validateText } from '../values/arguments.js'
-import { checkRemoved } from '../values/attributes.js'
+import { checkRemoved } from '../values/attribute-input.js'
 import { fileBytes } from '../values/byte-order.js'
 import type { DType, DTypeInfo, TypedArray } from '../values/dtype.js'
 import { checkLength } from '../values/elements.js'
