@@ -10,16 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use napi::bindgen_prelude::{Object, Uint32Array, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
-use ztensor_core::convert::{self, Casts, Conversion, Selection};
+use ztensor_core::convert::{self, Casts, Conversion, Part, Selection};
 use ztensor_core::error::{Code, Error as CoreError, Result as CoreResult};
-use ztensor_core::model::{Catalog, DType, SetPart, Tensor};
+use ztensor_core::model::{DType, Tensor};
 use ztensor_core::read::Reading;
-use ztensor_core::read::staging::stored_bytes;
 use ztensor_core::sources::filesystem::{Filesystem, LocalFiles};
-use ztensor_core::sources::read_ahead::ReadAhead;
 use ztensor_core::sources::siblings::Links;
+use ztensor_core::work::Stop;
 use ztensor_core::work::lanes::Lane;
-use ztensor_core::work::{Stop, Watch};
 use ztensor_core::write::{SetFile, Writer};
 use ztensor_gguf::checkpoint::MetadataOverrides;
 use ztensor_gguf::checkpoint::derived::{Selected, derive};
@@ -39,8 +37,6 @@ use crate::values::input;
 use crate::write::writer::{NativeWriter, Slot, with_writer};
 use ztensor_handover::number;
 
-/// The name of this package among the programs that read a file.
-const THIS: &str = "ztensor";
 /// Errors returned at once: each is a separate object.
 const PAGE: usize = 1000;
 
@@ -61,11 +57,6 @@ pub struct State {
 #[napi]
 pub struct NativeConversion {
     pub(crate) inner: Arc<Mutex<State>>,
-}
-
-/// Reads with the catalog of the target, if there is one.
-pub fn of<'a>(derived: Option<&'a Catalog>, reading: Reading<'a>) -> Reading<'a> {
-    Reading { catalog: derived.unwrap_or(reading.catalog), ..reading }
 }
 
 pub fn locked(inner: &Mutex<State>) -> MutexGuard<'_, State> {
@@ -236,12 +227,14 @@ impl NativeConversion {
                 return Ok(Begun::default());
             }
             source.read(|reading| {
-                let begun = finish_selection(&mut inner.conversion, reading, &slot, part)?;
+                let part = part.map(Part::from);
+                let begin = |writer: &mut Writer| inner.conversion.begin(reading, writer, part.as_ref());
+                let begun = with_writer(&slot, begin)?;
                 inner.bytes = begun.stored;
                 let listed = || outlined(&inner.conversion, reading, &slot);
                 let outlines = outlines.then(listed).transpose()?;
                 Ok(Begun {
-                    tensors: begun.tensors,
+                    tensors: number(begun.tensors as u64),
                     bytes: number(begun.stored),
                     readers: begun.readers.into_iter().map(str::to_owned).collect(),
                     outlines,
@@ -278,7 +271,7 @@ impl NativeConversion {
             let job = move || {
                 let ordinals = inspected.1.get(from..end).unwrap_or_default();
                 let found = source.read(|reading| {
-                    let reading = of(derived.as_deref(), reading);
+                    let reading = convert::derived(derived.as_deref(), reading);
                     with_writer(&slot, |writer| convert::unsupported(reading, ordinals, &casts, writer))
                 })?;
                 let placed = |(at, error)| Some((*inspected.0.get(from + at)?, error));
@@ -291,13 +284,12 @@ impl NativeConversion {
         let aside = maker.is_some();
         let job = move || {
             source.read(|reading| {
-                let reading = of(derived.as_deref(), reading);
-                let range = Range { selection: &selection, from, end };
+                let reading = convert::derived(derived.as_deref(), reading);
                 let copy = |writer: &mut Writer| {
                     if from == 0 {
                         writer.expect(bytes);
                     }
-                    range.copy(reading, &casts, writer)
+                    convert::copy_range(reading, &selection, &casts, from..end, writer)
                 };
                 with_writer(&slot, |writer| match maker {
                     Some(maker) => writer.passing(Box::new(maker), copy),
@@ -348,54 +340,10 @@ pub struct Begun {
     pub outlines: Option<Vec<TensorOutline>>,
 }
 
-/// Tensors in the order of the writer.
-struct OrderedTensors {
-    tensors: f64,
-    stored: u64,
-    readers: Vec<&'static str>,
-}
-
-/// Removes the tensors that cannot be held, and those of other parts, and sorts the rest into the order that the writer needs.
-fn finish_selection(
-    conversion: &mut Conversion,
-    reading: Reading<'_>,
-    slot: &Slot,
-    part: Option<PartRequest>,
-) -> CoreResult<OrderedTensors> {
-    let positions = conversion.left_out();
-    let Conversion { selection, casts, derived, refused, readers, .. } = conversion;
-    let reading = of(derived.as_deref(), reading);
-    let catalog = reading.catalog;
-    let selected = Arc::make_mut(selection);
-    selected.leave_out(&positions);
-    refused.clear();
-    let place = part.map(|part| part.take(selected)).transpose()?.flatten();
-    with_writer(slot, |writer| {
-        if let Some(place) = place {
-            writer.set_part(place);
-        }
-        if writer.format().canonical.is_some() {
-            selected.sort(catalog);
-        }
-        convert::lay_out(reading, selected, casts, writer)
-    })?;
-    let mut is_basic = true;
-    for (_, tensor) in selected.tensors(catalog) {
-        let (layout, ..) = convert::written_as(tensor, casts)?;
-        is_basic &= matches!(layout, "dense" | "sparse_csr" | "sparse_coo");
-    }
-    let is_read = with_writer(slot, |writer| {
-        let format = writer.format();
-        (format.is_read_by_others)(is_basic, writer.attributes())
-    })?;
-    let readers = if is_read { readers.clone() } else { vec![THIS] };
-    Ok(OrderedTensors { tensors: number(selected.len() as u64), stored: selected.stored(catalog), readers })
-}
-
 /// Returns ordered tensors as they will be written, with the numbers of their files.
 fn outlined(conversion: &Conversion, reading: Reading<'_>, slot: &Slot) -> CoreResult<Vec<TensorOutline>> {
     let Conversion { selection, casts, derived, .. } = conversion;
-    let reading = of(derived.as_deref(), reading);
+    let reading = convert::derived(derived.as_deref(), reading);
     let mut division = with_writer(slot, |writer| Ok(writer.division()))?;
     let mut outline = |(at, tensor): (usize, Tensor<'_>)| {
         let outline = convert::outline(reading, tensor, casts)?;
@@ -436,20 +384,10 @@ pub struct PartRequest {
     pub count: u32,
 }
 
-impl PartRequest {
-    /// Keeps the tensors of the part. Returns the position of its file.
-    fn take(&self, selection: &mut Selection) -> CoreResult<Option<SetPart>> {
-        let total = selection.len();
-        if self.end as usize > total || self.from > self.end {
-            let message = format!(
-                "the tensors from {} to {} were to be written, of {total}: plan the job again",
-                self.from, self.end
-            );
-            return Err(CoreError::new(Code::InvalidArg, message));
-        }
-        selection.keep(self.from as usize, self.end as usize);
-        let (number, count) = (u64::from(self.number), u64::from(self.count));
-        Ok((count > 1).then_some(SetPart { number, count, tensors: Some(total as u64) }))
+impl From<PartRequest> for Part {
+    fn from(part: PartRequest) -> Self {
+        let positions = part.from as usize..part.end as usize;
+        Self { positions, number: part.number.into(), count: part.count.into() }
     }
 }
 
@@ -496,32 +434,6 @@ pub fn attribute_refusal(
 ) -> Result<Option<NativeError>> {
     let (format, attributes) = (format(&write_format)?, input::attributes(attributes)?);
     Ok(convert::check_attributes(&attributes, format, canonical).err().as_ref().map(NativeError::from))
-}
-
-/// Some of the tensors.
-struct Range<'a> {
-    selection: &'a Selection,
-    from: usize,
-    end: usize,
-}
-
-impl Range<'_> {
-    fn copy(&self, reading: Reading<'_>, casts: &Casts, writer: &mut Writer) -> CoreResult<()> {
-        let count = self.end.saturating_sub(self.from);
-        let tensors = self.selection.tensors(reading.catalog).skip(self.from).take(count);
-        self.expect(reading.watch, tensors.clone().map(|(_, tensor)| stored_bytes(tensor)));
-        let ahead = ReadAhead::new(reading.sources, reading.catalog.shards.len());
-        let reading = Reading { sources: &ahead, ..reading };
-        for (at, tensor) in tensors {
-            convert::copy(reading, tensor, &self.selection.name(at, tensor), casts, writer)?;
-            reading.watch.did_tensor();
-        }
-        Ok(())
-    }
-
-    fn expect(&self, watch: &Watch, stored: impl Iterator<Item = u64>) {
-        watch.expect(stored.fold(0, u64::saturating_add), self.end.saturating_sub(self.from) as u64);
-    }
 }
 
 /// The dtype of a code.

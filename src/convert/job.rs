@@ -15,7 +15,7 @@ use ztensor_core::sources::owned::Owned;
 use ztensor_core::work::lanes::Lane;
 use ztensor_core::write::SetFile;
 
-use super::{NativeConversion, locked, of};
+use super::{NativeConversion, locked};
 use crate::js::control::Control;
 use crate::js::task::spawn;
 use crate::read::file::NativeFile;
@@ -118,7 +118,7 @@ impl NativeConversion {
                 .filter_map(|&at| selection.ordinals().get(at).copied())
                 .collect();
             source.read(|reading| {
-                let reading = of(inner.conversion.derived.as_deref(), reading);
+                let reading = convert::derived(inner.conversion.derived.as_deref(), reading);
                 if format.canonical.is_some() {
                     selection.sort(reading.catalog);
                 }

@@ -6,18 +6,14 @@ use ciborium::Value;
 use napi::bindgen_prelude::{Object, Uint32Array, Unknown};
 use napi::{Env, Result};
 use napi_derive::napi;
-use ztensor_core::convert::Conversion;
+use ztensor_core::convert::{Conversion, LeftOut, Plan, PlanRequest as Request};
 use ztensor_core::edit::AttributeChanges;
-use ztensor_core::error::{Error as CoreError, Result as CoreResult};
-use ztensor_core::formats::WriteFormat;
-use ztensor_core::model::{Attributes, Catalog, DType};
-use ztensor_core::read::total::Work;
-use ztensor_core::syntax::json_text::JsonText;
-use ztensor_core::syntax::values::visit;
+use ztensor_core::error::Result as CoreResult;
+use ztensor_core::model::Catalog;
 use ztensor_core::work::lanes::Lane;
 use ztensor_gguf::quantization::{self, Matrix, Quantization};
 
-use super::{NativeConversion, locked, named, of};
+use super::{NativeConversion, locked, named};
 use crate::js::control::Control;
 use crate::js::error::NativeError;
 use crate::js::task::spawn;
@@ -156,18 +152,6 @@ impl StatedAttribute {
     }
 }
 
-/// Keys of attributes that a message names.
-const NAMED: usize = 10;
-
-/// The text of a key that is not text, as JavaScript spells it: a list without its brackets.
-fn shown(key: &Value) -> String {
-    let mut json = JsonText::default();
-    let visited = visit(key, &mut json);
-    let text = visited.ok().and_then(|()| json.take()).unwrap_or_else(|| "bytes".to_owned());
-    let items = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    items.map(str::to_owned).unwrap_or(text)
-}
-
 /// The attributes that a target does not hold.
 #[napi(object, object_from_js = false)]
 pub struct LeftOutAttributes {
@@ -178,49 +162,28 @@ pub struct LeftOutAttributes {
     pub refused: Option<NativeError>,
 }
 
-impl From<(Vec<Value>, Option<CoreError>)> for LeftOutAttributes {
-    fn from((keys, refused): (Vec<Value>, Option<CoreError>)) -> Self {
-        let name = |key: &Value| key.as_text().map_or_else(|| shown(key), str::to_owned);
-        Self {
-            count: number(keys.len() as u64),
-            first: keys.iter().take(NAMED).map(name).collect(),
-            refused: refused.as_ref().map(NativeError::from),
-        }
+impl From<LeftOut> for LeftOutAttributes {
+    fn from(LeftOut { count, first, refused }: LeftOut) -> Self {
+        Self { count: number(count as u64), first, refused: refused.as_ref().map(NativeError::from) }
     }
 }
 
 /// A request in the types of the core.
-#[allow(clippy::struct_excessive_bools)] // options, each of its own meaning
-struct Request {
-    format: &'static WriteFormat,
-    canonical: bool,
-    strict: bool,
-    copies: bool,
-    casts: Vec<(u32, DType, DType)>,
-    own: Option<Attributes>,
-    changes: AttributeChanges,
-    is_any: bool,
-    quantize: Option<QuantizeRequest>,
-    lack: Option<String>,
-}
-
-impl Request {
-    fn of(request: PlanRequest<'_>) -> Result<Self> {
-        let casts = request.cast.iter().zip(request.from.iter()).zip(request.to.iter());
-        let casts = casts.map(|((&ordinal, &from), &to)| Ok((ordinal, named(from)?, named(to)?)));
-        Ok(Self {
-            format: format(&request.write_format)?,
-            canonical: request.canonical,
-            strict: request.strict,
-            copies: request.copies,
-            casts: casts.collect::<Result<_>>()?,
-            own: request.own.map(input::attributes).transpose()?,
-            changes: input::changes(request.set, request.unset)?,
-            is_any: request.is_any,
-            quantize: request.quantize,
-            lack: request.lack,
-        })
-    }
+fn request_of(request: PlanRequest<'_>) -> Result<(Request, Option<QuantizeRequest>)> {
+    let casts = request.cast.iter().zip(request.from.iter()).zip(request.to.iter());
+    let casts = casts.map(|((&ordinal, &from), &to)| Ok((ordinal, named(from)?, named(to)?)));
+    let plan = Request {
+        format: format(&request.write_format)?,
+        canonical: request.canonical,
+        strict: request.strict,
+        copies: request.copies,
+        casts: casts.collect::<Result<_>>()?,
+        own: request.own.map(input::attributes).transpose()?,
+        changes: input::changes(request.set, request.unset)?,
+        is_any: request.is_any,
+        lack: request.lack,
+    };
+    Ok((plan, request.quantize))
 }
 
 #[napi]
@@ -236,29 +199,17 @@ impl NativeConversion {
         request: PlanRequest<'_>,
         control: &Control,
     ) -> Result<Object<'env>> {
-        let (source, request) = (file.reader(env, control, None)?, Request::of(request)?);
+        let (source, (request, quantize)) = (file.reader(env, control, None)?, request_of(request)?);
         let lane = source.shared.or_remote(Lane::Long);
         let inner = Arc::clone(&self.inner);
         let job = move || {
             let inner = &mut locked(&inner).conversion;
-            let derived = inner.derived.clone();
-            let catalog = derived.as_deref().unwrap_or(&source.shared.catalog);
-            let Request { format, canonical, strict, copies, casts, own, changes, is_any, quantize, lack } =
-                request;
-            inner.cast(catalog, &casts)?;
-            if let Some(lack) = lack {
-                inner.lack = Some(lack.into());
-            }
-            let is_copy = inner.model(catalog, format, own.as_ref(), &changes, is_any)?;
-            let quantized = quantize.map(|wanted| quantized(inner, catalog, wanted, &changes)).transpose()?;
-            let (dequantizes, missing) = inner.effects(catalog, own.as_ref(), &changes)?;
-            let stated_type = inner.stated_type(catalog, FORMATS)?;
-            source.shared.check_total_of(catalog, inner.selection.ordinals(), Work::Copy)?;
-            let examined = source.read(|reading| {
-                inner.examine(of(derived.as_deref(), reading), (format, canonical), strict)
-            })?;
-            let is_fitted = copies && inner.attributes.is_some();
-            let left_out = if is_fitted { Some(inner.fit(catalog, format, canonical)?) } else { None };
+            let choose = |inner: &mut Conversion, catalog: &Catalog, changes: &AttributeChanges| {
+                quantize.map(|wanted| quantized(inner, catalog, wanted, changes)).transpose()
+            };
+            let held = source.shared.length;
+            let plan = source.read(|reading| inner.plan(reading, FORMATS, held, request, choose))?;
+            let Plan { examined, left_out, quantized, is_copy, dequantizes, missing, stated_type } = plan;
             let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
             Ok(ConversionPlan {
                 tensors: count(inner.selection.len()),
@@ -273,8 +224,7 @@ impl NativeConversion {
                 quantized: quantized.map(Quantized::from),
                 is_copy,
                 dequantizes,
-                missing: missing
-                    .map(|key| key.as_text().map_or_else(|| shown(&key), |key| format!("{key:?}"))),
+                missing,
                 stated_type: stated_type.map(|(key, number)| StatedAttribute {
                     key: key.to_owned(),
                     text: None,

@@ -18,6 +18,7 @@ mod scaling;
 mod selection;
 mod sparse_tensor;
 mod spooled;
+mod steps;
 mod target;
 
 use cast::{Pushing, cast_length};
@@ -30,6 +31,7 @@ pub use outline::{FilePlan, Mismatch, Outline, Planned, divide, outline};
 pub use planned::is_as_planned;
 pub use refusal::{Target, attribute_refusal, check_attributes, refusal};
 pub use selection::Selection;
+pub use steps::{Begun, LeftOut, Part, Plan, PlanRequest, copy_range, derived};
 
 use crate::checked;
 use crate::error::{Error, Result};

@@ -4,12 +4,14 @@
 mod attributes;
 mod components;
 mod index;
+mod values;
 
 use ztensor_core::model::Component;
 
 pub use attributes::{Bigint, Extent, FlatAttributes};
 pub use components::{FlatComponent, components};
 pub use index::Flat;
+pub use values::{bigint_value, number_value};
 
 /// Converts to a number that JavaScript represents exactly; larger ones were rejected when the index was read.
 #[allow(clippy::cast_precision_loss)]

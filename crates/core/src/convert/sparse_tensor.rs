@@ -13,8 +13,11 @@ use crate::write::{Spec, WriteFormat, Writer};
 /// Maximum size in bytes of a sparse tensor that is checked and reordered in memory.
 const HELD: u64 = 8 << 20;
 
-/// Returns whether the arrays are too large for memory.
+/// Returns whether the arrays are too large for memory. WebAssembly has no temporary files.
 fn is_spooled(parts: &[&Component]) -> bool {
+    if cfg!(target_family = "wasm") {
+        return false;
+    }
     let length = parts.iter().try_fold(0_u64, |total, part| total.checked_add(part.byte_length()?));
     length.is_none_or(|length| length > HELD)
 }
