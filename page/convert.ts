@@ -78,7 +78,7 @@ export function Convert({ file, name }: { file: TensorFile; name: string }): VNo
       if (target === null) return
       setDoing({ state: 'writing', share: undefined })
       const { convert } = await import('../lib/web/convert.js')
-      const { tensors, byteLength, skipped, blob } = await convert(file, target, {
+      const { tensors, skipped, blob } = await convert(file, target, {
         ...options,
         ...quantize,
         signal: own.signal,
@@ -86,8 +86,9 @@ export function Convert({ file, name }: { file: TensorFile; name: string }): VNo
           setDoing({ state: 'writing', share: totalBytes === 0 ? undefined : bytes / totalBytes }),
       })
       if (blob !== undefined) download(blob, suggested)
+      const byteLength = (blob ?? (await target?.getFile()))?.size ?? 0
       const message = `Wrote ${target?.name ?? suggested}: ${counted(tensors, 'tensor')}, ${showBytes(byteLength)}.`
-      setDoing({ state: 'done', message, skipped: skipped.map(({ reason }) => reason) })
+      setDoing({ state: 'done', message, skipped: skipped.map(messageOf) })
     } catch (error) {
       setDoing(own.signal.aborted ? { state: 'asking' } : { state: 'failed', message: messageOf(error) })
     }

@@ -96,8 +96,11 @@ async function writeFacades(dist) {
   }
 }
 
-/** `ztensor/web`, and `ztensor` in bundles for browsers, have the exports of @ztensor/web, which is installed separately. */
-async function writeWebFacade(dist) {
+/**
+ * `ztensor/web`, `ztensor/web/convert`, and `ztensor` in bundles for browsers, have the exports of @ztensor/web, which is installed
+ * separately.
+ */
+async function writeWebFacades(dist) {
   const install = `npm install @ztensor/web@${manifest.version}`
   // Bundlers show the line that they cannot resolve.
   writeFileSync(
@@ -105,19 +108,24 @@ async function writeWebFacade(dist) {
     `export * from '@ztensor/web' // If it is missing, run "${install}"
 `,
   )
-  const message = `ztensor/web needs the package @ztensor/web: run "${install}"`
-  writeFileSync(
-    join(dist, 'web.mjs'),
-    `let web
+  for (const [entry, name, file] of [
+    ['index', '@ztensor/web', 'web.mjs'],
+    ['convert', '@ztensor/web/convert', 'web-convert.mjs'],
+  ]) {
+    const message = `${name.replace('@ztensor', 'ztensor')} needs the package @ztensor/web: run "${install}"`
+    writeFileSync(
+      join(dist, file),
+      `let web
 try {
-  web = await import('@ztensor/web')
+  web = await import('${name}')
 } catch (cause) {
   if (cause?.code !== 'ERR_MODULE_NOT_FOUND') throw cause
   throw Object.assign(new Error(${JSON.stringify(message)}, { cause }), { code: 'ZT_NO_BINARY' })
 }
-export const {\n${(await webExports()).map((name) => `  ${name},\n`).join('')}} = web
+export const {\n${(await webExports(entry)).map((name) => `  ${name},\n`).join('')}} = web
 `,
-  )
+    )
+  }
 }
 
 async function buildWrapper() {
@@ -129,7 +137,7 @@ async function buildWrapper() {
   await bundle(dist)
   await buildView(dist)
   await writeFacades(dist)
-  await writeWebFacade(dist)
+  await writeWebFacades(dist)
   chmodSync(join(dist, 'cli.js'), 0o755)
 }
 

@@ -27,8 +27,8 @@ export function isInstalled(program) {
 }
 
 /** Runs a program on the terminal of this process. If the program fails, ends this process with its status. */
-export function runOrExit(program, args) {
-  const { status, error } = spawnSync(program, args, { cwd: root, stdio: 'inherit' })
+export function runOrExit(program, args, { env = process.env } = {}) {
+  const { status, error } = spawnSync(program, args, { cwd: root, stdio: 'inherit', env })
   if (error !== undefined) console.error(`${program}: ${error.message}`)
   if (status !== 0) process.exit(status ?? 1)
 }

@@ -12,6 +12,9 @@ import { webFolder } from './web.mjs'
 /** The folder of the page. */
 export const pageFolder = join(root, 'build/page')
 
+/** The modules: the second is fetched at the first conversion. */
+const MODULES = ['ztensor.wasm', 'ztensor-convert.wasm']
+
 /** Builds the page. */
 export async function buildPage() {
   const require = createRequire(import.meta.url)
@@ -33,12 +36,12 @@ export async function buildPage() {
     outdir: pageFolder,
   })
   copyFileSync(join(root, 'page/index.html'), join(pageFolder, 'index.html'))
-  copyFileSync(join(webFolder, 'ztensor.wasm'), join(pageFolder, 'ztensor.wasm'))
+  for (const name of MODULES) copyFileSync(join(webFolder, name), join(pageFolder, name))
 }
 
 if (resolve(process.argv[1] ?? '') === fileURLToPath(import.meta.url)) {
-  if (!existsSync(join(webFolder, 'ztensor.wasm'))) {
-    console.error('build/page needs the WebAssembly module: npm run build:web')
+  if (!MODULES.every((name) => existsSync(join(webFolder, name)))) {
+    console.error('build/page needs the WebAssembly modules: npm run build:web')
     process.exit(1)
   }
   await buildPage()

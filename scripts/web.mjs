@@ -1,5 +1,5 @@
 // `npm run build:web`: the package @ztensor/web in packages/web/: the core as a WebAssembly module, and the wrapper for browsers.
-import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -23,26 +23,45 @@ export async function missing() {
   return clang.status === 0 ? undefined : 'clang (apt-get install clang), which compiles zstd for browsers'
 }
 
-/** Builds the module and puts it into the package. */
-function buildModule() {
-  runOrExit('cargo', ['build', '-p', 'ztensor-web', '--profile', 'web', '--target', TARGET])
-  copyFileSync(join(root, 'target', TARGET, 'web/ztensor_web.wasm'), join(webFolder, 'ztensor.wasm'))
+/** The modules: their names, profiles, features and flags. */
+const MODULES = [
+  { name: 'ztensor.wasm', profile: 'web', features: [], flags: '' },
+  // SIMD makes quantizing several times as fast; all browsers have it since 2023.
+  { name: 'ztensor-convert.wasm', profile: 'web-convert', features: ['write'], flags: '-C target-feature=+simd128' },
+]
+
+/** Builds the modules and puts them into the package. */
+function buildModules() {
+  for (const { name, profile, features, flags } of MODULES) {
+    const args = ['build', '-p', 'ztensor-web', '--profile', profile, '--target', TARGET]
+    const env = { ...process.env, CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS: flags }
+    runOrExit('cargo', [...args, '--features', features.join(',')], { env })
+    copyFileSync(join(root, 'target', TARGET, profile, 'ztensor_web.wasm'), join(webFolder, name))
+  }
 }
 
-/** How the wrapper for browsers is bundled. The worker is complete, too, so that a page can host it as one file. */
+const entry = (name) => ({ in: join(root, `lib/web/${name}.ts`), out: name })
+
+/** How the wrapper for browsers is bundled. The entries share their code. */
 const bundling = {
   ...shared,
   platform: 'browser',
   target: 'es2022',
-  entryPoints: ['index', 'worker'].map((name) => ({ in: join(root, `lib/web/${name}.ts`), out: name })),
+  entryPoints: [entry('index'), entry('convert')],
+  splitting: true,
+  chunkNames: 'shared',
   outdir: webFolder,
   write: false,
 }
 
-/** The names of all exports of the package. */
-export async function webExports() {
+/** The worker is one file, so that a page can host it. */
+const worker = { ...bundling, entryPoints: [entry('worker')], splitting: false }
+
+/** The names of all exports of an entry of the package: `index` or `convert`. */
+export async function webExports(entry) {
   const { metafile } = await build({ ...bundling, metafile: true })
-  return Object.values(metafile.outputs).flatMap((output) => output.exports)
+  const output = Object.entries(metafile.outputs).find(([name]) => name.endsWith(`/${entry}.js`))
+  return output[1].exports
 }
 
 /** Bundles the wrapper into the package. */
@@ -51,40 +70,62 @@ export async function bundleWeb() {
   const require = createRequire(import.meta.url)
   runOrExit(process.execPath, [require.resolve('typescript/lib/tsc.js'), '--project', join(root, 'lib/web')])
   for (const name of readdirSync(webFolder)) if (name.endsWith('.js')) rmSync(join(webFolder, name))
-  const { outputFiles } = await build({ ...bundling, minify: true })
-  for (const { path, text } of outputFiles) {
+  const bundles = await Promise.all([build({ ...bundling, minify: true }), build({ ...worker, minify: true })])
+  for (const { path, text } of bundles.flatMap(({ outputFiles }) => outputFiles)) {
     // esbuild makes one pass: several save 4 % more.
     const { code } = await minify(text, { module: true, ecma: 2022, compress: { passes: 3 } })
     writeFileSync(path, code)
   }
-  writeFileSync(join(webFolder, 'node.js'), NODE)
-  writeFileSync(join(webFolder, 'index.d.ts'), types())
+  writeFileSync(join(webFolder, 'node.js'), ofNode('index', 'ztensor.wasm'))
+  writeFileSync(join(webFolder, 'convert-node.js'), ofNode('convert', 'ztensor-convert.wasm', "import './node.js'\n"))
+  for (const [name, text] of Object.entries(types())) writeFileSync(join(webFolder, name), text)
   copyFileSync(join(root, 'LICENSE'), join(webFolder, 'LICENSE'))
 }
 
-/** The public types, which need no types of Node. */
+/** The public types, which need no types of Node. The entries share one file: a class with private members is declared once. */
 function types() {
   const [text] = generateDtsBundle(
-    [{ filePath: join(root, 'lib/web/index.ts'), output: { noBanner: true, exportReferencedTypes: false } }],
+    [{ filePath: join(root, 'lib/web/types.ts'), output: { noBanner: true, exportReferencedTypes: false } }],
     { preferredConfigPath: join(root, 'lib/web/tsconfig.types.json') },
   )
   const [imports] = /^(?:import .*\n)+/.exec(text) ?? ['']
   // Streams of Node are never returned, and only Node calls inspect.custom.
   const stand = `/** Browsers have no streams of Node. */
 type Readable = never
+type Writable = never
 interface InspectOptions {}
 declare const inspect$1: { readonly custom: unique symbol }
 `
-  return `${stand}${text.slice(imports.length)}`
+  const source = readFileSync(join(root, 'lib/web/types.ts'), 'utf8')
+  const ofConvert = /export \{([^}]*)\} from '\.\/convert\.js'/
+    .exec(source)[1]
+    .split(',')
+    .map((one) => one.trim())
+    .filter(Boolean)
+  const own = ofConvert.map((one) => one.replace(/^type /, '').split(' as '))
+  const names = own.map(([name, alias = name]) => (alias === name ? name : `${alias} as ${name}`))
+  const others = [
+    ...text.matchAll(/^export (?:declare )?(?:abstract )?(?:class|interface|type|function|const) (\w+)/gm),
+  ]
+  const exported = new Set(others.map(([, name]) => name))
+  for (const [, list] of text.matchAll(/^export \{([^}]*)\}/gm))
+    for (const one of list.split(',')) exported.add(one.trim().split(' as ').at(-1))
+  const ofIndex = [...exported].filter((name) => name && !own.some(([one, alias = one]) => alias === name)).sort()
+  const from = (all) => `export { ${all.join(', ')} } from './types.js'\n`
+  return {
+    'types.d.ts': `${stand}${text.slice(imports.length)}`,
+    'index.d.ts': from(ofIndex),
+    'convert.d.ts': from(names),
+  }
 }
 
 /** The entry point of Node, Deno and Bun, which do not fetch files. */
-const NODE = `import { readFile } from 'node:fs/promises'
-import { locate } from './index.js'
+const ofNode = (entry, wasm, also = '') => `import { readFile } from 'node:fs/promises'
+${also}import { locate } from './${entry}.js'
 
-locate(() => readFile(new URL('ztensor.wasm', import.meta.url)))
+locate(() => readFile(new URL('${wasm}', import.meta.url)))
 
-export * from './index.js'
+export * from './${entry}.js'
 `
 
 if (resolve(process.argv[1] ?? '') === fileURLToPath(import.meta.url)) {
@@ -93,7 +134,7 @@ if (resolve(process.argv[1] ?? '') === fileURLToPath(import.meta.url)) {
     console.error(`@ztensor/web cannot be built: this machine lacks ${lack}`)
     process.exit(1)
   }
-  if (!process.argv.includes('--wrapper')) buildModule()
+  if (!process.argv.includes('--wrapper')) buildModules()
   await bundleWeb()
   console.log(`built @ztensor/web ${manifest.version} in packages/web`)
 }

@@ -1,6 +1,6 @@
 // `npm run test:web`: checks @ztensor/web in Node and in chromium. All fixtures and malformed files must read as with the addon. Needs
 // `npm run build` and `npm run build:web` first. Without the Rust target or clang there is nothing to check.
-//   PART...   only some: checks, folders, files, page, damaged
+//   PART...   only some: checks, folders, files, page, damaged, convert
 import {
   createReadStream,
   existsSync,
@@ -14,6 +14,7 @@ import {
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
+import { Writable } from 'node:stream'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import * as addon from 'ztensor'
 import { capture, root } from '../../scripts/command.mjs'
@@ -21,13 +22,20 @@ import { missing, webFolder } from '../../scripts/web.mjs'
 import { bytesOf, tables } from '../corpus/tables.mjs'
 import { some } from '../helpers/campaign.mjs'
 import { checks } from '../web/checks.mjs'
+import { describeConversion, TARGETS } from '../web/conversions.mjs'
+import { convertChecks } from '../web/convert-checks.mjs'
 import { describeFile, describeFolder } from '../web/describe.mjs'
 import { FolderHandle, writeFolders } from '../web/folders.mjs'
 import { checks as pageChecks } from '../web/page-checks.mjs'
 import { startChromium } from './chromium.mjs'
 
 /** Maximum sizes of the package in bytes, compressed as servers send them. */
-const MAX = { wasm: 760_000, javascript: 38_200 }
+const MAX = {
+  'ztensor.wasm': 760_000,
+  'ztensor-convert.wasm': 1_300_000,
+  'JavaScript to read': 39_000,
+  'JavaScript to convert': 15_000,
+}
 
 const parts = process.argv.slice(2)
 const has = (part) => parts.length === 0 || parts.includes(part)
@@ -50,11 +58,15 @@ function check(what, found, expected) {
   }
 }
 
-const wasm = readFileSync(join(webFolder, 'ztensor.wasm'))
 const params = { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROTLI_PARAM_LGWIN]: 24 }
+const compressed = (name) => brotliCompressSync(readFileSync(join(webFolder, name)), { params }).length
+const zipped = (names) =>
+  names.reduce((sum, name) => sum + gzipSync(readFileSync(join(webFolder, name)), { level: 9 }).length, 0)
 const sizes = {
-  wasm: brotliCompressSync(wasm, { params }).length,
-  javascript: gzipSync(readFileSync(join(webFolder, 'index.js')), { level: 9 }).length,
+  'ztensor.wasm': compressed('ztensor.wasm'),
+  'ztensor-convert.wasm': compressed('ztensor-convert.wasm'),
+  'JavaScript to read': zipped(['index.js', 'shared.js']),
+  'JavaScript to convert': zipped(['convert.js']),
 }
 for (const [name, max] of Object.entries(MAX)) {
   console.log(`${name}: ${sizes[name]} bytes compressed, of at most ${max}`)
@@ -62,10 +74,11 @@ for (const [name, max] of Object.entries(MAX)) {
 }
 
 const fixtures = join(root, '__test__/fixtures')
-const files = (has('files') ? readdirSync(fixtures, { recursive: true, withFileTypes: true }) : [])
+const fixtureFiles = readdirSync(fixtures, { recursive: true, withFileTypes: true })
   .filter((entry) => entry.isFile() && !/\.(py|cc|md|mjs)$/.test(entry.name))
   .map((entry) => relative(fixtures, join(entry.parentPath ?? entry.path, entry.name)))
   .sort()
+const files = has('files') ? fixtureFiles : []
 
 /** A source that reads a file of the disk, as the caller's code would. */
 function disk(path) {
@@ -77,6 +90,19 @@ function disk(path) {
     read: (offset, length) => new Uint8Array(bytes.subarray(offset, offset + length)),
     sibling: (name) => (isFile(join(dirname(path), name)) ? disk(join(dirname(path), name)) : undefined),
   }
+}
+
+/** Converts by the addon into memory. */
+async function convertedByAddon(source, options) {
+  const chunks = []
+  const stream = new Writable({
+    write(chunk, _encoding, done) {
+      chunks.push(chunk)
+      done()
+    },
+  })
+  const result = await addon.convert(source, stream, options)
+  return { bytes: Buffer.concat(chunks), result }
 }
 
 const malformed = (has('files') ? Array.from(await tables()) : []).flatMap(([title, cases]) =>
@@ -97,6 +123,17 @@ for (const { bytes, options } of malformed) {
   expected.malformed.push(await describeFile(addon, source, others, ofAddon))
 }
 console.log('addon:', ofAddon)
+const conversionCounts = () => ({ files: 0, bytes: 0, errors: 0 })
+const convertedCounts = conversionCounts()
+const conversions = (has('convert') ? fixtureFiles : []).flatMap((name) =>
+  Object.keys(TARGETS).map((target) => ({ name, target })),
+)
+for (const one of conversions) {
+  const source = disk(join(fixtures, one.name))
+  const convert = (options) => convertedByAddon(source, options)
+  one.expected = await describeConversion(convert, TARGETS[one.target], convertedCounts)
+}
+console.log('conversions of the addon:', convertedCounts)
 
 const scratch = realpathSync(mkdtempSync(join(tmpdir(), 'ztensor-web-')))
 process.on('exit', () => rmSync(scratch, { recursive: true, force: true }))
@@ -124,6 +161,25 @@ for (const [at, { name, bytes, options }] of malformed.entries()) {
   check(`Node: ${name}`, found, expected.malformed[at])
 }
 console.log('@ztensor/web in Node:', inNode)
+const converting = await import('../../packages/web/convert-node.js')
+const { convert } = converting
+for (const [title, look] of has('convert') ? Object.entries(convertChecks) : []) {
+  const found = await look(web, converting).then(
+    () => 'as expected',
+    (error) => error.stack,
+  )
+  check(title, found, 'as expected')
+}
+const convertedInNode = conversionCounts()
+for (const { name, target, expected } of conversions) {
+  const convertToBlob = async (options) => {
+    const { blob, ...result } = await convert(disk(join(fixtures, name)), undefined, options)
+    return { bytes: new Uint8Array(await blob.arrayBuffer()), result }
+  }
+  const found = await describeConversion(convertToBlob, TARGETS[target], convertedInNode)
+  check(`Node: ${name} to ${target}`, found, expected)
+}
+console.log('conversions of @ztensor/web in Node:', convertedInNode)
 
 /** Serves the package, the descriptions and the files, with ranges. */
 const types = { js: 'text/javascript', mjs: 'text/javascript', wasm: 'application/wasm', html: 'text/html' }
@@ -264,6 +320,47 @@ for (const worker of has('page') ? [false, true] : []) {
   console.log(`200 files opened and closed${worker ? ' with workers' : ''}: instances`, counts)
   check(`chromium: memory after 200 files, worker ${worker}`, String(counts.made >= 200 && counts.left <= 2), 'true')
 }
+const convertedInChromium = conversionCounts()
+for (const name of has('convert') ? fixtureFiles : []) {
+  const found = await page.evaluate(
+    async (path) => {
+      const { describeConversion, TARGETS } = await import('/__test__/web/conversions.mjs')
+      const { convert } = await import('/packages/web/convert.js')
+      const counts = { files: 0, bytes: 0, errors: 0 }
+      const all = []
+      for (const [target, options] of Object.entries(TARGETS)) {
+        // The first to a file of the origin's own file system, the others to streams and Blobs.
+        const convertTo = async (options) => {
+          const url = new URL(path, location.href)
+          if (target === 'safetensors') {
+            const folder = await navigator.storage.getDirectory()
+            const handle = await folder.getFileHandle('converted', { create: true })
+            const result = await convert(url, handle, options)
+            return { bytes: new Uint8Array(await (await handle.getFile()).arrayBuffer()), result }
+          }
+          if (target === 'zTensor 2') {
+            const { readable, writable } = new TransformStream()
+            const taking = new Response(readable).arrayBuffer()
+            taking.catch(() => {})
+            const result = await convert(url, writable, options)
+            return { bytes: new Uint8Array(await taking), result }
+          }
+          const { blob, ...result } = await convert(url, undefined, options)
+          return { bytes: new Uint8Array(await blob.arrayBuffer()), result }
+        }
+        all.push([target, await describeConversion(convertTo, options, counts)])
+      }
+      return [all, counts]
+    },
+    `/fixtures/${encodeURI(name)}`,
+  )
+  for (const key of Object.keys(convertedInChromium)) convertedInChromium[key] += found[1][key]
+  for (const [target, stated] of found[0]) {
+    const { expected } = conversions.find((one) => one.name === name && one.target === target)
+    check(`chromium: ${name} to ${target}`, stated, expected)
+  }
+}
+console.log('conversions of @ztensor/web in chromium:', convertedInChromium)
 await browser.close()
 server.close()
 

@@ -25,7 +25,7 @@ import type {
 } from '../native/binding.js'
 import { kernels } from './kernels.js'
 import { Message, Reply } from './message.js'
-import { Instance, type Missing, native, type Operation, readError, takePanic } from './module.js'
+import { Instance, type Missing, native, type Operation, readError, takePanic, type Wasm } from './module.js'
 import { type FileSource, fetchEach, PIECE, type Piece, reads, type Span, type Tree } from './tree.js'
 
 /** Bytes that one component may decode to, unless the caller says so: memory of WebAssembly ends at 4 GiB. */
@@ -147,11 +147,11 @@ function allocated(length: number): Uint8Array<ArrayBuffer> {
 }
 
 /** A range of a numbered file. */
-interface FileSpan extends Span {
+export interface FileSpan extends Span {
   readonly file: number
 }
 
-const readSpans = (reply: Reply): FileSpan[] =>
+export const readSpans = (reply: Reply): FileSpan[] =>
   reply.list(() => ({ file: reply.number(), offset: reply.number(), length: reply.number() }))
 
 function readVerified(reply: Reply): Verified {
@@ -221,7 +221,7 @@ function readHead(reply: Reply): Head {
 export type Known = Piece & { readonly name: string }
 
 /** An instance with its files: fetches what calls miss. */
-class Session {
+export class Session {
   readonly instance: Instance
   /** If set, records the fetched bytes. */
   fetched: Known[] | undefined
@@ -237,8 +237,8 @@ class Session {
     this.#found = trees.map(() => new Map())
   }
 
-  static async create(trees: readonly Tree[]): Promise<Session> {
-    return new Session(await Instance.create(), trees)
+  static async create(trees: readonly Tree[], wasm?: Wasm): Promise<Session> {
+    return new Session(await Instance.create(wasm), trees)
   }
 
   /** Opens a file of the instance. What another instance has fetched for it is `known`. */
@@ -566,14 +566,7 @@ export class NativeFile implements Omit<Binding.NativeFile, Staging>, Opening {
   /** Fetches ranges, and then does work in the module with them. Other calls wait only for the work. */
   async #with<T>(spans: readonly FileSpan[], signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     const fetched: { name: string; offset: number; bytes: Uint8Array }[] = []
-    const byFile = new Map<number, Span[]>()
-    for (const span of spans) if (span.length > 0) byFile.set(span.file, [...(byFile.get(span.file) ?? []), span])
-    const fetching = Array.from(byFile, ([file, own]) => {
-      const name = this.#nameOf(file)
-      const source = this.#sourceOf(file)
-      return source && fetchEach(source, reads(own), signal, (piece) => fetched.push({ name, ...piece }))
-    })
-    await Promise.all(fetching)
+    await this.fetch(spans, signal, (name, piece) => fetched.push({ name, ...piece }))
     return this.#session.alone(async () => {
       try {
         for (const { name, offset, bytes } of fetched.splice(0)) this.#session.add(0, name, offset, bytes)
@@ -807,6 +800,29 @@ export class NativeFile implements Omit<Binding.NativeFile, Staging>, Opening {
   /** Nothing is in the caller's memory: bytes are read when they are needed. */
   stageNext(ordinals: Uint32Array): Binding.StageBatch {
     return { builder: undefined as never, end: ordinals.length, bytes: this.storedBytes(ordinals) }
+  }
+
+  /** Opens the file once more, in an instance of its own. */
+  async again(wasm: Wasm, signal: AbortSignal): Promise<Session> {
+    const session = await Session.create([this.tree], wasm)
+    await session.open(0, this.request, signal)
+    return session
+  }
+
+  /** Reads ranges, several at once, and passes each on as soon as it is there. */
+  async fetch(
+    spans: readonly FileSpan[],
+    signal: AbortSignal,
+    each: (name: string, piece: Piece) => void,
+  ): Promise<void> {
+    const byFile = new Map<number, Span[]>()
+    for (const span of spans) if (span.length > 0) byFile.set(span.file, [...(byFile.get(span.file) ?? []), span])
+    const fetching = Array.from(byFile, ([file, own]) => {
+      const name = this.#nameOf(file)
+      const source = this.#sourceOf(file)
+      return source && fetchEach(source, reads(own), signal, (piece) => each(name, piece))
+    })
+    await Promise.all(fetching)
   }
 }
 

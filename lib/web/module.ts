@@ -1,4 +1,4 @@
-// The WebAssembly module, and its instances. An instance has one file: memory of WebAssembly never shrinks, and a trap ends only that file.
+// The WebAssembly modules, and their instances. An instance has one file: memory of WebAssembly never shrinks, and a trap ends only that file.
 import type { NativeError } from '../native/binding.js'
 import { Message, Reply } from './message.js'
 
@@ -56,6 +56,20 @@ const OPERATIONS = [
   'cooToDense',
   'cooIndptrDtype',
   'cooToCsr',
+  // Only in the module that writes.
+  'conversion',
+  'select',
+  'checkpoint',
+  'planConversion',
+  'refusals',
+  'writer',
+  'abort',
+  'begin',
+  'nextWritten',
+  'inspect',
+  'copy',
+  'block',
+  'finish',
 ] as const
 
 export type Operation = (typeof OPERATIONS)[number]
@@ -81,36 +95,53 @@ export interface Missing {
 const DONE = 0
 const MORE = 1
 
-let compiled: Promise<WebAssembly.Module> | undefined
-let located: () => WasmSource = () => new URL('ztensor.wasm', import.meta.url)
+/** A module that is compiled once. */
+export class Wasm {
+  readonly #name: string
+  #located: () => WasmSource
+  #compiled: Promise<WebAssembly.Module> | undefined
+
+  constructor(name: string, located: () => WasmSource) {
+    this.#name = name
+    this.#located = located
+  }
+
+  /** Sets the default location, for a runtime that cannot fetch the file next to this one. */
+  locate(source: () => WasmSource): void {
+    this.#located = source
+  }
+
+  /** Compiles the module. A later call has no effect, unless the first one failed. */
+  async load(source?: WasmSource | Promise<WasmSource>): Promise<WebAssembly.Module> {
+    this.#compiled ??= this.#compile(source ?? this.#located())
+    try {
+      return await this.#compiled
+    } catch (error) {
+      this.#compiled = undefined
+      throw error
+    }
+  }
+
+  async #compile(source: WasmSource | Promise<WasmSource>): Promise<WebAssembly.Module> {
+    const given = await source
+    if (given instanceof WebAssembly.Module) return given
+    if (ArrayBuffer.isView(given) || given instanceof ArrayBuffer) return WebAssembly.compile(given)
+    const response = given instanceof Response ? given : await fetch(given)
+    if (!response.ok)
+      throw new TypeError(
+        `${this.#name} is not at ${response.url} (HTTP ${response.status}): pass its location to init({ wasm })`,
+      )
+    const isWasm = response.headers.get('content-type')?.startsWith('application/wasm')
+    return isWasm ? WebAssembly.compileStreaming(response) : WebAssembly.compile(await response.arrayBuffer())
+  }
+}
+
+/** The module that reads. */
+export const reader: Wasm = new Wasm('ztensor.wasm', () => new URL('ztensor.wasm', import.meta.url))
 
 /** Sets the default location, for a runtime that cannot fetch the file next to this one. */
 export function locate(source: () => WasmSource): void {
-  located = source
-}
-
-async function compile(source: WasmSource | Promise<WasmSource>): Promise<WebAssembly.Module> {
-  const given = await source
-  if (given instanceof WebAssembly.Module) return given
-  if (ArrayBuffer.isView(given) || given instanceof ArrayBuffer) return WebAssembly.compile(given)
-  const response = given instanceof Response ? given : await fetch(given)
-  if (!response.ok)
-    throw new TypeError(
-      `ztensor.wasm is not at ${response.url} (HTTP ${response.status}): pass its location to init({ wasm })`,
-    )
-  const isWasm = response.headers.get('content-type')?.startsWith('application/wasm')
-  return isWasm ? WebAssembly.compileStreaming(response) : WebAssembly.compile(await response.arrayBuffer())
-}
-
-/** Compiles the module. A later call has no effect, unless the first one failed. */
-export async function load(source?: WasmSource | Promise<WasmSource>): Promise<WebAssembly.Module> {
-  compiled ??= compile(source ?? located())
-  try {
-    return await compiled
-  } catch (error) {
-    compiled = undefined
-    throw error
-  }
+  reader.locate(source)
 }
 
 /** The fields of an error, as the addon throws it. */
@@ -168,8 +199,8 @@ export class Instance {
     this.call('seed', new Message().number(...random))
   }
 
-  static async create(): Promise<Instance> {
-    const { exports } = await WebAssembly.instantiate(await load(), {})
+  static async create(wasm: Wasm = reader): Promise<Instance> {
+    const { exports } = await WebAssembly.instantiate(await wasm.load(), {})
     return new Instance(exports as unknown as Exports)
   }
 

@@ -6,7 +6,7 @@ import { optional, readOptions, validateAbortSignal, validateBoolean, validateOn
 import type { Format } from '../values/format-table.js'
 import { binding, type Control } from './binding.js'
 import { prepareKernels } from './kernels.js'
-import { load, type WasmSource } from './module.js'
+import { reader, type WasmSource } from './module.js'
 import { treeOf, type WebSource } from './source.js'
 import type { HttpOptions } from './tree.js'
 import { WorkerFile } from './worker-file.js'
@@ -27,7 +27,7 @@ export interface InitOptions {
  * @example await init({ wasm: '/assets/ztensor.wasm' })
  */
 export async function init({ wasm }: InitOptions = {}): Promise<void> {
-  await load(wasm)
+  await reader.load(wasm)
   await prepareKernels()
 }
 

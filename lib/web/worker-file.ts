@@ -12,7 +12,7 @@ import { registerThrown } from '../native/errors.js'
 import { messageOf } from '../native/realm.js'
 import { type Control, Memory, NativeFile, type Opened, type Opening } from './binding.js'
 import { Channel } from './channel.js'
-import { load, native, type Thrown } from './module.js'
+import { native, reader, type Thrown } from './module.js'
 import type { FileSource, Tree } from './tree.js'
 import type { Found, PostedTree } from './worker.js'
 
@@ -133,7 +133,7 @@ export class WorkerFile extends NativeFile {
     const thread = new Thread()
     try {
       const { opened, known } = await NativeFile.opened(tree, request, control)
-      const module = await load()
+      const module = await reader.load()
       await thread.with([opened], ([tree]) => thread.ask('start', [{ module, tree, known }], control))
       return new WorkerFile(thread, opened)
     } catch (error) {

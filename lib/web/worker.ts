@@ -4,7 +4,7 @@ import { messageOf } from '../native/realm.js'
 import { Control, compareIn, type Known, type Memory, NativeFile } from './binding.js'
 import { Channel } from './channel.js'
 import { urlSource } from './http.js'
-import { load, native } from './module.js'
+import { native, reader } from './module.js'
 import { blobSource, type FileSource, type FolderSource, type Posted, type Tree } from './tree.js'
 
 /** The names of a tree of the page, and its number there. */
@@ -66,7 +66,7 @@ const taken = async (memory: Promise<Memory>): Promise<ArrayBuffer> => (await me
 // biome-ignore lint/suspicious/noExplicitAny: each call has its own arguments
 const CALLS: Record<string, (args: any, control: Control) => Promise<unknown>> = {
   async start([{ module, tree, known }]: [Start], control) {
-    await load(module)
+    await reader.load(module)
     file = await NativeFile.open(treeOf(tree), tree.request, control, known)
   },
   load: ([ordinal, component, request]: [number, number, LoadRequest], control) =>

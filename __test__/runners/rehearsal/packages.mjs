@@ -32,7 +32,16 @@ export async function checkPackages(check, platforms, addons, work, { quick }) {
   const main = await pack(createMainPackage(), work)
   await check('the main package contains only the compiled wrapper, its types and its documents', () => {
     const tooOld = 'ztensor-needs-typescript-5.4-or-newer.d.ts'
-    const documents = ['CHANGELOG.md', 'LICENSE', 'README.md', ...TYPES, 'web.d.mts', 'package.json', tooOld]
+    const documents = [
+      'CHANGELOG.md',
+      'LICENSE',
+      'README.md',
+      ...TYPES,
+      'web.d.mts',
+      'web-convert.d.mts',
+      'package.json',
+      tooOld,
+    ]
     const rest = main.paths.filter((path) => !documents.includes(path))
     const missing = documents.filter((path) => !main.paths.includes(path))
     const modules = [...ENTRIES, 'shared', 'deferred', 'cli', 'command', 'report-page'].map((name) => `dist/${name}.js`)
@@ -56,11 +65,11 @@ export async function checkPackages(check, platforms, addons, work, { quick }) {
       ...['--no-color', main.tarball, ...args],
     ])
   await check('the types resolve in every module system (attw)', () =>
-    attw('--profile', 'node16', '--exclude-entrypoints', './web'),
+    attw('--profile', 'node16', '--exclude-entrypoints', './web', './web/convert'),
   )
   // It is an ES module, as @ztensor/web is.
   await check('the types of ztensor/web resolve in ES modules (attw)', () =>
-    attw('--profile', 'esm-only', '--entrypoints', './web'),
+    attw('--profile', 'esm-only', '--entrypoints', './web', './web/convert'),
   )
   for (const one of platforms) {
     assert.ok(addAddon(one, addons), `no addon for ${one.platform}: run \`npm run build\``)

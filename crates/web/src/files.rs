@@ -39,6 +39,8 @@ struct Fetched {
     missing: Vec<(u64, u64)>,
     /// Number of times that bytes were missing since [`Host::forget`].
     misses: u32,
+    /// Whether bytes are dropped when they were read.
+    drains: bool,
 }
 
 impl Fetched {
@@ -94,6 +96,16 @@ impl ReadAt for HostFile {
         false
     }
 
+    fn holds(&self, offset: u64, length: u64) -> bool {
+        let fetched = lock(&self.fetched);
+        let (mut at, end) = (offset, offset.saturating_add(length));
+        while at < end {
+            let Some(bytes) = fetched.from(at) else { return false };
+            at += bytes.len() as u64;
+        }
+        true
+    }
+
     fn read_at(&self, offset: u64, buffer: &mut [u8], _stop: &Stop) -> Result<()> {
         let length = buffer.len() as u64;
         if checked::end_within(offset, length, self.length).is_none() {
@@ -105,6 +117,14 @@ impl ReadAt for HostFile {
         let mut fetched = lock(&self.fetched);
         let found = fetched.copy(offset, buffer) as u64;
         if found == length {
+            if fetched.drains {
+                let end = offset + length;
+                while let Some(first) = fetched.pieces.first_entry()
+                    && first.key() + first.get().len() as u64 <= end
+                {
+                    first.remove();
+                }
+            }
             return Ok(());
         }
         let start = offset + found;
@@ -170,6 +190,22 @@ impl Host {
             ranges.extend(missing.into_iter().map(|(offset, length)| (name.clone(), offset, length)));
         }
         (names, ranges)
+    }
+
+    /// Drops bytes when they were read, until [`Host::forget`].
+    #[cfg(feature = "write")]
+    pub fn drain(&self) {
+        for file in lock(&self.files).values().flatten() {
+            lock(&file.fetched).drains = true;
+        }
+    }
+
+    /// Returns whether something was missing since the last call of [`Host::missing`].
+    #[cfg(feature = "write")]
+    pub fn is_missing(&self) -> bool {
+        let files = lock(&self.files);
+        !lock(&self.unknown).is_empty()
+            || files.values().flatten().any(|file| !lock(&file.fetched).missing.is_empty())
     }
 
     /// Drops the fetched bytes.

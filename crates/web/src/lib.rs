@@ -13,6 +13,10 @@ mod reading;
 mod reply;
 mod state;
 mod tensors;
+#[cfg(feature = "write")]
+mod values;
+#[cfg(feature = "write")]
+mod writing;
 
 use std::cell::RefCell;
 use std::panic;
@@ -86,6 +90,32 @@ const OPERATIONS: &[Operation] = &[
     kernels::coo_to_dense,
     kernels::coo_indptr_dtype,
     kernels::coo_to_csr,
+    #[cfg(feature = "write")]
+    writing::conversion,
+    #[cfg(feature = "write")]
+    writing::select,
+    #[cfg(feature = "write")]
+    writing::checkpoint,
+    #[cfg(feature = "write")]
+    writing::plan_conversion,
+    #[cfg(feature = "write")]
+    writing::refusals,
+    #[cfg(feature = "write")]
+    writing::writer,
+    #[cfg(feature = "write")]
+    writing::abort,
+    #[cfg(feature = "write")]
+    writing::begin,
+    #[cfg(feature = "write")]
+    writing::next_written,
+    #[cfg(feature = "write")]
+    writing::inspect,
+    #[cfg(feature = "write")]
+    writing::copy,
+    #[cfg(feature = "write")]
+    writing::block,
+    #[cfg(feature = "write")]
+    writing::finish,
 ];
 
 /// The reply, and its address and length as the host reads them.

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ztensor_core::error::{Code, Error, Result};
-use ztensor_core::formats::{CORE, Format, Formats, WriteFormat};
+use ztensor_core::formats::{CORE, Formats};
+#[cfg(not(feature = "write"))]
+use ztensor_core::formats::{Format, WriteFormat};
 use ztensor_core::limits::Limits;
 use ztensor_core::model::{Warning, seed as names};
 use ztensor_core::open::{Lookup, Opened, Request, open_all};
@@ -19,14 +21,20 @@ use crate::message::Message;
 use crate::reply::Reply;
 use crate::state::{File, State};
 
-const FORMATS: Formats = Formats::of(&[CORE, READ_GGUF, &READ_IMPORT]).with_companions(COMPANIONS);
+#[cfg(feature = "write")]
+pub const FORMATS: Formats =
+    Formats::of(&[CORE, &[ztensor_gguf::FORMAT], IMPORT]).with_companions(COMPANIONS);
+#[cfg(not(feature = "write"))]
+pub const FORMATS: Formats = Formats::of(&[CORE, READ_GGUF, &READ_IMPORT]).with_companions(COMPANIONS);
 
 // The same formats without their writers, which would be a tenth of the module.
 // What remains of that of GGUF is how the files of a set are named.
+#[cfg(not(feature = "write"))]
 const READ_GGUF: &[Format] = &[Format {
     writes: &[&WriteFormat { shards: ztensor_gguf::FORMAT.writes[0].shards, ..WriteFormat::DENSE }],
     ..reading(&ztensor_gguf::FORMAT)
 }];
+#[cfg(not(feature = "write"))]
 const READ_IMPORT: [Format; IMPORT.len()] = {
     let mut rows = [const { reading(&IMPORT[0]) }; IMPORT.len()];
     let mut at = 0;
@@ -37,6 +45,7 @@ const READ_IMPORT: [Format; IMPORT.len()] = {
     rows
 };
 
+#[cfg(not(feature = "write"))]
 const fn reading(format: &Format) -> Format {
     Format { writes: &[], header: None, ..*format }
 }

@@ -25,6 +25,8 @@ pub struct State {
     pub files: [File; 2],
     /// Stops nothing: the host ends a call between two operations.
     pub watch: Watch,
+    #[cfg(feature = "write")]
+    pub writing: crate::writing::Writing,
 }
 
 /// A file that is being opened, or open.

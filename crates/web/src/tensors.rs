@@ -137,7 +137,7 @@ pub fn direct(state: &mut State, message: &mut Message) -> Result<Owned> {
     Ok(reply.into())
 }
 
-fn put_spans(reply: &mut Reply, spans: Vec<Span>) {
+pub fn put_spans(reply: &mut Reply, spans: Vec<Span>) {
     reply.list(spans, |reply, span| {
         reply.number(span.file.into());
         reply.whole(span.offset);

@@ -1,0 +1,106 @@
+// The module @ztensor/web/convert: writes what @ztensor/web has opened.
+import { CONVERT_OPTIONS, type ConvertOptions, type ConvertPlan, type ConvertResult } from '../convert/options.js'
+import { planConversion } from '../convert/plan.js'
+import { validateConversion, writeConversion } from '../convert/write.js'
+import { invalid } from '../native/errors.js'
+import { TensorFile } from '../read/file.js'
+import { readOptions } from '../values/arguments.js'
+import { binding } from './binding.js'
+import { conversions, writer } from './conversion.js'
+import type { WasmSource } from './module.js'
+import { type InitOptions, open, type WebOpenOptions } from './open.js'
+import { BlobTarget, outputTo, targetOf, type WebTarget } from './output.js'
+import type { WebSource } from './source.js'
+
+export type { ConvertPlan, ConvertResult, WebTarget }
+
+Object.assign(binding, conversions)
+
+/** How to convert a file in a browser: as in Node, without what needs paths and several files. */
+export interface WebConvertOptions
+  extends Omit<ConvertOptions, 'imatrix' | 'maxShardBytes' | 'overwrite' | 'remote' | 'source'> {
+  /** How to open the source. */
+  readonly source?: WebOpenOptions | undefined
+}
+
+/** The result of a conversion. Without a target, it has the file. */
+export interface WebConvertResult extends ConvertResult {
+  readonly blob?: Blob | undefined
+}
+
+/**
+ * Loads the module that writes, once: `convert` does so if it was not called.
+ *
+ * @example await init({ wasm: '/assets/ztensor-convert.wasm' })
+ */
+export async function init({ wasm }: InitOptions = {}): Promise<void> {
+  await writer.load(wasm)
+}
+
+/** Sets the default location of the module, for a runtime that cannot fetch the file next to this one. */
+export function locate(source: () => WasmSource): void {
+  writer.locate(source)
+}
+
+/** Options of Node, and why a browser does not have them. */
+const OF_NODE: Readonly<Record<string, string>> = {
+  imatrix: 'is the path of a file: quantize with it in Node',
+  maxShardBytes: 'writes several files next to each other: write one file, or convert in Node',
+  overwrite: 'is for paths: a stream or a handle is always written',
+  remote: 'is for object stores; for the source, set source: { remote }',
+}
+
+/**
+ * Writes the tensors of a file into a new file, as in Node: the same options, result, errors and bytes. The formats are those that Node
+ * writes, except npz, and zTensor 2 needs `canonical: false`. Data is fetched, converted and written in pieces. A stream is closed on success
+ * and aborted on failure. Without a target, `blob` of the result is the file.
+ *
+ * @example
+ * const { blob } = await convert(input.files[0], undefined, { format: 'gguf', quantize: 'q4_k_m' })
+ *
+ * @throws ZTensorError and TypeError as `convert` in Node; ZT_IO if the stream fails, with its error as the cause; the signal's reason
+ */
+export async function convert(
+  source: WebSource | TensorFile,
+  target?: WebTarget | null,
+  options?: WebConvertOptions,
+): Promise<WebConvertResult> {
+  const read = readOptions(options as ConvertOptions | undefined, CONVERT_OPTIONS)
+  for (const [option, why] of Object.entries(OF_NODE))
+    if (read[option as keyof ConvertOptions] !== undefined) throw invalid(TypeError, `${option} ${why}`, { option })
+  const to = targetOf(target)
+  const { given, job, skips, dryRun } = validateConversion({ ...read, source: undefined })
+  await init()
+  return withFile(source, options?.source, job.signal, async (file) => {
+    const conversion = await planConversion(file, { ...given, signal: job.signal })
+    try {
+      const output = outputTo(dryRun ? new BlobTarget() : to, job.signal)
+      const { result } = await writeConversion(file, conversion, output, given, job, skips)
+      return to instanceof BlobTarget && !dryRun ? { ...result, blob: to.blob } : result
+    } finally {
+      ;(conversion.native as unknown as { close(): void }).close()
+    }
+  })
+}
+
+/** Opens the source, unless it is open. */
+async function withFile<T>(
+  source: WebSource | TensorFile,
+  options: WebOpenOptions | undefined,
+  signal: AbortSignal | undefined,
+  work: (file: TensorFile) => Promise<T>,
+): Promise<T> {
+  if (source instanceof TensorFile) {
+    for (const [key, value] of Object.entries(options ?? {}))
+      if (value !== undefined)
+        throw invalid(TypeError, `${key} is an option for opening, and the file is already open`, { option: key })
+    signal?.throwIfAborted()
+    return TensorFile.storeOf(source).calls.hold(() => work(source))
+  }
+  const file = await open(source, { ...options, signal })
+  try {
+    return await work(file)
+  } finally {
+    file.close()
+  }
+}

@@ -1,0 +1,151 @@
+// Where a conversion in a browser writes: a stream, a file of the origin's own file system, or a Blob.
+
+import type { BeginOutput } from '../convert/write.js'
+import { onAbort } from '../native/abort.js'
+import { publicError, rethrowNative, ZTensorError } from '../native/errors.js'
+import { messageOf } from '../native/realm.js'
+import { wrongType } from '../values/arguments.js'
+import type { NativeConversion } from './conversion.js'
+
+/** A target: a stream, such as that of `handle.createWritable()`, or the handle of a file. Without one, the result has a Blob. */
+export type WebTarget = WritableStream<Uint8Array<ArrayBuffer>> | FileSystemWritableFileStream | FileSystemFileHandle
+
+/** Bytes in a Blob are collected in pieces, which the browser may keep on disk. */
+const PART = 32 * 2 ** 20
+
+/** A target that is being written. */
+interface Target {
+  open(): Promise<void>
+  write(bytes: Uint8Array<ArrayBuffer>): Promise<void>
+  close(): Promise<void>
+  abort(reason: unknown): Promise<void>
+  release(): void
+}
+
+const isStream = (target: unknown): target is WritableStream => target instanceof WritableStream
+
+function isFile(target: unknown): target is FileSystemFileHandle {
+  return typeof target === 'object' && target !== null && 'createWritable' in target
+}
+
+function failed(cause: unknown): ZTensorError {
+  return new ZTensorError('ZT_IO', `the stream failed: ${messageOf(cause)}`, { cause })
+}
+
+/** A stream of the caller, or of a handle. */
+function ofStream(open: () => Promise<WritableStream>): Target {
+  let writer: WritableStreamDefaultWriter<Uint8Array<ArrayBuffer>> | undefined
+  let stop: (reason: unknown) => void = () => {}
+  // A write that has begun ends only when the stream's own code does, whatever the abort.
+  const stopped = new Promise<never>((_resolve, reject) => {
+    stop = reject
+  })
+  stopped.catch(() => {})
+  const attempt = async (work: Promise<unknown> | undefined) => {
+    try {
+      await Promise.race([work, stopped])
+    } catch (cause) {
+      throw failed(cause)
+    }
+  }
+  return {
+    async open() {
+      const stream = await open().catch((cause) => {
+        throw failed(cause)
+      })
+      writer = stream.getWriter()
+      writer.closed.catch(() => {})
+    },
+    write: (bytes) => attempt(writer?.write(bytes)),
+    close: () => attempt(writer?.close()),
+    async abort(reason) {
+      writer?.abort(reason).catch(() => {})
+      stop(reason)
+    },
+    release: () => writer?.releaseLock(),
+  }
+}
+
+/** Collects a Blob. */
+export class BlobTarget implements Target {
+  readonly #parts: Blob[] = []
+  #waiting: Uint8Array<ArrayBuffer>[] = []
+  #length = 0
+
+  async open(): Promise<void> {}
+
+  async write(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+    this.#waiting.push(bytes)
+    this.#length += bytes.byteLength
+    if (this.#length >= PART) this.#keep()
+  }
+
+  #keep(): void {
+    this.#parts.push(new Blob(this.#waiting))
+    this.#waiting = []
+    this.#length = 0
+  }
+
+  async close(): Promise<void> {
+    this.#keep()
+  }
+
+  async abort(): Promise<void> {
+    this.#parts.length = 0
+    this.#waiting = []
+  }
+
+  release(): void {}
+
+  get blob(): Blob {
+    return new Blob(this.#parts, { type: 'application/octet-stream' })
+  }
+}
+
+/** Validates a target. */
+export function targetOf(target: unknown): Target {
+  if (target === undefined || target === null) return new BlobTarget()
+  if (isStream(target)) {
+    if (target.locked) throw wrongType('target', 'a WritableStream that no other writer has locked', target)
+    return ofStream(async () => target)
+  }
+  if (isFile(target)) return ofStream(() => target.createWritable())
+  throw wrongType('target', 'a WritableStream, a FileSystemFileHandle, or undefined for a Blob', target)
+}
+
+/** Writes to a target. */
+export function outputTo(target: Target, signal: AbortSignal | undefined): BeginOutput {
+  return async (request, { native }) => {
+    const conversion = native as unknown as NativeConversion
+    rethrowNative(() => conversion.create(request))
+    let forget = () => {}
+    let ending: Promise<void> | undefined
+    const abort = (): Promise<void> => {
+      forget()
+      const reason = signal?.aborted ? signal.reason : new ZTensorError('ZT_CLOSED', 'the conversion failed')
+      ending ??= target.abort(reason).then(() => conversion.close())
+      return ending
+    }
+    return {
+      native: target as never,
+      release: () => target.release(),
+      async listen() {
+        await target.open()
+        if (signal !== undefined) forget = onAbort(signal, () => void abort())
+        signal?.throwIfAborted()
+      },
+      write: (make) => make(),
+      async finish() {
+        await conversion.finish(target).catch((error) => {
+          throw publicError(error)
+        })
+        await target.close()
+        forget()
+        ending = Promise.resolve()
+        conversion.close()
+      },
+      abort,
+      entry: undefined,
+    }
+  }
+}

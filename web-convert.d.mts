@@ -1,0 +1,2 @@
+// `ztensor/web/convert` is part of the package @ztensor/web, which is installed separately.
+export * from '@ztensor/web/convert'
