@@ -199,6 +199,36 @@ export const checks = {
       assert.match(await page.locator('.summary').innerText(), /100,000 tensors/)
     }),
 
+  'a file is converted, and saved by the browser': (browser, context) =>
+    withPage(browser, context, {}, async (page) => {
+      await page.addInitScript(() => delete globalThis.showSaveFilePicker)
+      await page.reload()
+      await choose(page, context.path('llama.safetensors'))
+      await shown(page)
+      await page.getByRole('button', { name: 'Convert' }).click()
+      assert.deepEqual(await accessibility(page), [])
+      const form = page.locator('dialog form')
+      await form.getByLabel('Format').selectOption('zt')
+      const [saved] = await Promise.all([
+        page.waitForEvent('download'),
+        form.getByRole('button', { name: 'Convert' }).click(),
+      ])
+      assert.equal(saved.suggestedFilename(), 'llama.zt')
+      await page.waitForSelector('dialog [role=status]')
+      assert.match(await page.locator('dialog [role=status]').innerText(), /^Wrote llama\.zt: 20 tensors, /)
+      const expected = context.path('expected.zt')
+      await convert(context.path('llama.safetensors'), expected, { version: '2', canonical: false })
+      assert.ok(readFileSync(await saved.path()).equals(readFileSync(expected)))
+      // No configuration: llama.cpp could not use it.
+      await form.getByLabel('Format').selectOption('gguf')
+      await form.getByLabel('Weights').selectOption('q4_k_m')
+      await form.getByRole('button', { name: 'Convert' }).click()
+      await page.waitForSelector('dialog [role=alert]')
+      assert.match(await page.locator('dialog [role=alert]').innerText(), /general\.architecture/)
+      await page.keyboard.press('Escape')
+      await page.waitForSelector('dialog', { state: 'hidden' })
+    }),
+
   'a damaged file, no file and other addresses are errors': (browser, context) =>
     withPage(browser, context, {}, async (page, noticed) => {
       await choose(page, context.path('damaged.safetensors'))
