@@ -195,17 +195,19 @@ impl Host {
     /// Drops bytes when they were read, until [`Host::forget`].
     #[cfg(feature = "write")]
     pub fn drain(&self) {
-        for file in lock(&self.files).values().flatten() {
-            lock(&file.fetched).drains = true;
+        for entry in lock(&self.entries).values() {
+            if let Entry::File(file) = entry {
+                lock(&file.fetched).drains = true;
+            }
         }
     }
 
     /// Returns whether something was missing since the last call of [`Host::missing`].
     #[cfg(feature = "write")]
     pub fn is_missing(&self) -> bool {
-        let files = lock(&self.files);
-        !lock(&self.unknown).is_empty()
-            || files.values().flatten().any(|file| !lock(&file.fetched).missing.is_empty())
+        let misses =
+            |entry: &Entry| matches!(entry, Entry::File(file) if !lock(&file.fetched).missing.is_empty());
+        !lock(&self.unknown).is_empty() || lock(&self.entries).values().any(misses)
     }
 
     /// Drops the fetched bytes.
