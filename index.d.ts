@@ -86,15 +86,6 @@ interface AttributeObject {
 }
 /** Attributes of a tensor: an object without a prototype, or a Map if any key is not a string. Distinguish them with `instanceof Map`. */
 export type Attributes = AttributeObject | Map<AttributeValue, AttributeValue>;
-type AttributeValueInput = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValueInput[] | AttributeInput;
-/** Metadata or attributes to write: an object, or a Map with keys of any type. */
-export type AttributeInput = {
-	readonly [key: string]: AttributeValueInput;
-} | ReadonlyMap<AttributeValueInput, AttributeValueInput>;
-/** Metadata or attributes to change: an undefined value removes its key, any other value sets it. All other keys stay. */
-export type AttributeChanges = {
-	readonly [key: string]: AttributeValueInput | undefined;
-} | ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>;
 interface DTypeArrays {
 	float64: Float64Array;
 	float32: Float32Array;
@@ -1504,6 +1495,15 @@ interface LoadWholeOptions extends OpenOptions, JobOptions {
  * signal's reason
  */
 export declare function loadFile(source: Source, options?: LoadWholeOptions): Promise<Map<string, Loaded>>;
+type AttributeValueInput = string | number | bigint | boolean | null | Uint8Array | readonly AttributeValueInput[] | AttributeInput;
+/** Metadata or attributes to write: an object, or a Map with keys of any type. */
+export type AttributeInput = {
+	readonly [key: string]: AttributeValueInput;
+} | ReadonlyMap<AttributeValueInput, AttributeValueInput>;
+/** Metadata or attributes to change: an undefined value removes its key, any other value sets it. All other keys stay. */
+export type AttributeChanges = {
+	readonly [key: string]: AttributeValueInput | undefined;
+} | ReadonlyMap<AttributeValueInput, AttributeValueInput | undefined>;
 /** How to write a file. */
 export interface CreateOptions {
 	/** The format: by default that of the file extension (`.zt`, `.safetensors`, …), or zTensor for a name without one. */
