@@ -12,7 +12,7 @@ use crate::read::sequence::Next;
 use crate::sources::owned::Owned;
 
 /// Bytes of the rows that are in memory at a time, or one row.
-const ROWS: u64 = 1 << 20;
+const ROWS: u64 = 4 << 20;
 
 /// An array of a matrix, which is read part by part if it can be.
 struct Array<'a> {
