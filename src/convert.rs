@@ -228,8 +228,8 @@ impl NativeConversion {
             }
             source.read(|reading| {
                 let part = part.map(Part::from);
-                let begin = |writer: &mut Writer| inner.conversion.begin(reading, writer, part.as_ref());
-                let begun = with_writer(&slot, begin)?;
+                let start = |writer: &mut Writer| inner.conversion.begin(reading, writer, part.as_ref());
+                let begun = with_writer(&slot, start)?;
                 inner.bytes = begun.stored;
                 let listed = || outlined(&inner.conversion, reading, &slot);
                 let outlines = outlines.then(listed).transpose()?;

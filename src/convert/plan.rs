@@ -60,6 +60,7 @@ pub struct QuantizeRequest {
 }
 
 /// What a conversion will do.
+#[allow(clippy::struct_excessive_bools)] // JavaScript reads each by its name
 #[napi(object, object_from_js = false)]
 pub struct ConversionPlan {
     pub tensors: u32,
