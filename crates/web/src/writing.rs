@@ -1,7 +1,7 @@
 //! Conversions: their plan, and the file that they write. An instance has one.
 #![forbid(unsafe_code)]
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -162,7 +162,7 @@ pub fn checkpoint(state: &mut State, message: &mut Message) -> Result<Owned> {
     reply.list(&lost, |reply, text| reply.text(text));
     reply.list(&warnings, |reply, text| reply.text(text));
     reply.list(0..catalog.len(), |reply, at| {
-        reply.text(catalog.tensor(at).map_or("", |tensor| tensor.name()))
+        reply.text(catalog.tensor(at).map_or("", |tensor| tensor.name()));
     });
     let code = |tensor: Tensor<'_>| tensor.dtype().map_or(u32::MAX, |dtype| dtype as u32);
     reply.smalls(&catalog.iter().map(code).collect::<Vec<_>>());
@@ -296,6 +296,7 @@ pub fn writer(state: &mut State, message: &mut Message) -> Result<Owned> {
 }
 
 /// Gives up the file.
+#[allow(clippy::unnecessary_wraps)] // as all operations
 pub fn abort(state: &mut State, _message: &mut Message) -> Result<Owned> {
     state.writing.writer = None;
     state.writing.blocks = Blocks::default();
@@ -361,17 +362,17 @@ pub fn next_written(state: &mut State, message: &mut Message) -> Result<Owned> {
     let reading = convert::derived(derived.as_deref(), reading);
     let ordinals = if inspected { &checked.1 } else { selection.ordinals() };
     let (mut end, mut bytes) = (from, 0_u64);
-    let mut spans: HashMap<(u32, u64, u64), ()> = HashMap::new();
+    let mut spans: HashSet<(u32, u64, u64)> = HashSet::new();
     for &ordinal in ordinals.iter().skip(from).take(MANY) {
         end += 1;
         let Some(tensor) = reading.catalog.tensor(ordinal as usize) else { continue };
-        spans.extend(tensor.spans().map(|span| ((span.file, span.offset, span.length), ())));
+        spans.extend(tensor.spans().map(|span| (span.file, span.offset, span.length)));
         bytes = bytes.saturating_add(stored_bytes(tensor));
         if bytes >= BATCH {
             break;
         }
     }
-    let spans = spans.into_keys().map(|(file, offset, length)| Span { file, offset, length }).collect();
+    let spans = spans.into_iter().map(|(file, offset, length)| Span { file, offset, length }).collect();
     let mut reply = Reply::default();
     reply.count(end);
     reply.whole(bytes);
@@ -433,6 +434,7 @@ pub fn copy(state: &mut State, message: &mut Message) -> Result<Owned> {
 }
 
 /// The next block of the file; empty if there is none.
+#[allow(clippy::unnecessary_wraps)] // as all operations
 pub fn block(state: &mut State, _message: &mut Message) -> Result<Owned> {
     let next = state.writing.blocks.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
     Ok(next.map_or_else(nothing, Owned::from))
