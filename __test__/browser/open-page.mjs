@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict'
 import { createReadStream, mkdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import { join, normalize } from 'node:path'
+import { basename, join, normalize } from 'node:path'
 import { convert } from 'ztensor'
 import { pageFolder } from '../../scripts/page.mjs'
 import { safetensors } from '../helpers/command.mjs'
 import { HOSTILE } from '../helpers/report-page.mjs'
+import { checkpoint } from '../helpers/tiny-checkpoint.mjs'
 import { writeLlama, writeMany, writeQuantized } from './models.mjs'
 import { accessibility, measured, overflows } from './page.mjs'
 
@@ -64,7 +65,8 @@ export async function prepare(folder) {
   mkdirSync(path('model'))
   await convert(path('llama.safetensors'), path('model/model.safetensors'), { maxShardBytes: 100_000 })
   writeFileSync(path('model/config.json'), '{"model_type":"llama"}')
-  return { path, ...(await served(folder)) }
+  const { folder: checkpointFolder } = await checkpoint()
+  return { path, checkpoint: checkpointFolder, ...(await served(folder)) }
 }
 
 /** Opens the page, and passes it to `look`. The page sends no request but to its own server, and logs nothing. */
@@ -79,6 +81,8 @@ async function withPage(browser, { origin }, { search = '', width = 1280, dark =
   await page.addInitScript((picker) => {
     addEventListener('securitypolicyviolation', (event) => console.error('policy', event.violatedDirective))
     if (!picker) delete globalThis.showDirectoryPicker
+    // Without it, files are saved as downloads.
+    delete globalThis.showSaveFilePicker
   }, picker)
   await page.goto(`${origin}/${search}`)
   await page.waitForSelector('h1')
@@ -199,10 +203,25 @@ export const checks = {
       assert.match(await page.locator('.summary').innerText(), /100,000 tensors/)
     }),
 
+  'a folder of a checkpoint becomes a quantized GGUF': (browser, context) =>
+    withPage(browser, context, { picker: false }, async (page) => {
+      await page.locator('input[webkitdirectory]').setInputFiles(context.checkpoint)
+      await shown(page)
+      await page.getByRole('button', { name: 'Convert' }).click()
+      const form = page.locator('dialog form')
+      await form.getByLabel('Weights').selectOption('q8_0')
+      const [saved] = await Promise.all([
+        page.waitForEvent('download'),
+        form.getByRole('button', { name: 'Convert' }).click(),
+      ])
+      assert.equal(saved.suggestedFilename(), `${basename(context.checkpoint)}-q8_0.gguf`)
+      const expected = context.path('expected.gguf')
+      await convert(context.checkpoint, expected, { quantize: 'q8_0' })
+      assert.ok(readFileSync(await saved.path()).equals(readFileSync(expected)))
+    }),
+
   'a file is converted, and saved by the browser': (browser, context) =>
     withPage(browser, context, {}, async (page) => {
-      await page.addInitScript(() => delete globalThis.showSaveFilePicker)
-      await page.reload()
       await choose(page, context.path('llama.safetensors'))
       await shown(page)
       await page.getByRole('button', { name: 'Convert' }).click()

@@ -1,11 +1,12 @@
 // What @ztensor/web/convert does beyond writing the bytes of the addon: targets, aborts, refusals, checkpoints at URLs, memory.
 import assert from 'node:assert/strict'
-import { createReadStream, statSync } from 'node:fs'
+import { createReadStream, mkdirSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { Writable } from 'node:stream'
 import * as addon from 'ztensor'
 import { checkpoint } from '../helpers/tiny-checkpoint.mjs'
+import { FolderHandle } from './folders.mjs'
 
 const rejection = async (promise) =>
   promise.then(
@@ -198,6 +199,18 @@ export const convertChecks = {
         assert.ok((await bytesOf(blob)).equals(expected), JSON.stringify(options))
       }
     })
+  },
+
+  async 'a checkpoint in a folder becomes the GGUF of the addon'(_web, { convert }) {
+    const { folder } = await checkpoint()
+    mkdirSync(join(folder, 'additional_chat_templates'))
+    writeFileSync(join(folder, 'additional_chat_templates/tool.jinja'), '{{ tools }}')
+    for (const options of [{ format: 'gguf' }, { format: 'gguf', quantize: 'q8_0' }]) {
+      const expected = await ofAddon(folder, options)
+      assert.ok(expected.includes('{{ tools }}'))
+      const { blob } = await convert(new FolderHandle(folder, basename(folder)), undefined, options)
+      assert.ok((await bytesOf(blob)).equals(expected), JSON.stringify(options))
+    }
   },
 
   async 'a large tensor takes its own memory, not twice'(_web, { convert }) {

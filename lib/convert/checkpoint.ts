@@ -25,9 +25,12 @@ export interface Checkpoint {
   readonly digest: string
 }
 
+/** The path of a file, or the folder that a browser opened by its handle. */
+const locationOf = (file: TensorFile): string | undefined => file.path ?? TensorFile.storeOf(file).folder
+
 /** Whether a file is in a format of checkpoints, and its folder is known. */
-const mayBeCheckpoint = ({ format, path }: TensorFile, { checkpoints }: Writing): boolean =>
-  checkpoints.includes(format) && path !== undefined
+const mayBeCheckpoint = (file: TensorFile, { checkpoints }: Writing): boolean =>
+  checkpoints.includes(file.format) && locationOf(file) !== undefined
 
 /** Why a file in a format of checkpoints is not a checkpoint, for messages. */
 function reasonFor(file: TensorFile, { checkpoints }: Writing): string | undefined {
@@ -43,7 +46,8 @@ export function noCheckpoint(file: TensorFile, { checkpoint }: ConvertOptions, w
 }
 
 /** Where the files next to the weights are, and how they are read. */
-function placeOf({ path = '' }: TensorFile, { source }: ConvertOptions) {
+function placeOf(file: TensorFile, { source }: ConvertOptions) {
+  const path = locationOf(file) ?? ''
   const url = remoteUrl(path)
   const remote = url === undefined ? undefined : remoteRequest(source?.remote)
   const { followLinks = false } = openRequest({ followLinks: source?.followLinks })

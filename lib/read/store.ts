@@ -71,6 +71,8 @@ export interface Origin {
   /** The options of the call. */
   readonly request?: OpenRequest | undefined
   readonly path?: string
+  /** The name of the folder that a browser opened by its handle. */
+  readonly folder?: string
   readonly memory?: Uint8Array
   /** Memory over the mapping of each file, shared with other threads. */
   readonly common?: readonly SharedArrayBuffer[] | undefined
@@ -97,6 +99,7 @@ export class Store implements Losable {
   /** Unique number of the store in this process. */
   readonly number: number = stores++
   readonly path: string | undefined
+  readonly folder: string | undefined
   readonly request: OpenRequest | undefined
   /** The caller's memory, if the file is in memory. */
   readonly memory: Uint8Array | undefined
@@ -133,6 +136,7 @@ export class Store implements Losable {
     this.onMappingLost = origin.onMappingLost
     this.blob = origin.blob
     this.path = origin.path
+    this.folder = origin.folder
     this.request = origin.request
     this.memory = origin.memory
     this.#common = origin.common

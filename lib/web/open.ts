@@ -95,6 +95,8 @@ export async function open(source: WebSource, options?: WebOpenOptions): Promise
       : error
   })
   const path = /^https?:/.test(tree.roots[0] ?? '') && tree.roots.length === 1 ? { path: tree.roots[0] as string } : {}
-  const file = TensorFile.make(native as never, { ...path, request, blob: native.blob.bind(native) })
+  const isFolder = typeof source === 'object' && 'kind' in source && source.kind === 'directory'
+  const folder = isFolder ? { folder: tree.roots[0] as string } : {}
+  const file = TensorFile.make(native as never, { ...path, ...folder, request, blob: native.blob.bind(native) })
   return verify ? TensorFile.verified(file, await file.verify({ signal })) : file
 }

@@ -180,6 +180,18 @@ impl Host {
         }
     }
 
+    /// Asks for a folder within another one that the host has.
+    fn ask_within_folder(&self, folder: &Path) {
+        let name = folder.to_string_lossy();
+        let entries = lock(&self.entries);
+        let is_within = folder.ancestors().skip(1).any(|parent| {
+            matches!(entries.get(&*parent.to_string_lossy()), Some(Entry::Folder(_)))
+        });
+        if is_within && !entries.contains_key(&*name) {
+            lock(&self.unknown).insert(name.into_owned());
+        }
+    }
+
     /// Returns what was missing since the last call: files, and ranges of files.
     pub fn missing(&self) -> (BTreeSet<String>, Vec<Missing>) {
         let names = std::mem::take(&mut *lock(&self.unknown));
@@ -254,6 +266,7 @@ impl Filesystem for HostFiles {
     fn list(&self, folder: &Path, max: usize, _stop: &Stop) -> Result<Vec<OsString>> {
         let no_folder =
             || Error::new(Code::Io, "a source that JavaScript reads has no folder that can be listed");
+        self.0.ask_within_folder(folder);
         let names = self.0.names(folder).ok_or_else(no_folder)?;
         Ok(names.into_iter().take(max.saturating_add(1)).map(OsString::from).collect())
     }
