@@ -205,6 +205,8 @@ export const convertChecks = {
     const { folder } = await checkpoint()
     mkdirSync(join(folder, 'additional_chat_templates'))
     writeFileSync(join(folder, 'additional_chat_templates/tool.jinja'), '{{ tools }}')
+    writeFileSync(join(folder, 'chat_template.jinja'), '{{ messages }}')
+    writeFileSync(join(folder, 'tokenizer_config.json'), JSON.stringify({ bos_token: '<s>', eos_token: '</s>' }))
     for (const options of [{ format: 'gguf' }, { format: 'gguf', quantize: 'q8_0' }]) {
       const expected = await ofAddon(folder, options)
       assert.ok(expected.includes('{{ tools }}'))
