@@ -184,9 +184,10 @@ impl Host {
     fn ask_within_folder(&self, folder: &Path) {
         let name = folder.to_string_lossy();
         let entries = lock(&self.entries);
-        let is_within = folder.ancestors().skip(1).any(|parent| {
-            matches!(entries.get(&*parent.to_string_lossy()), Some(Entry::Folder(_)))
-        });
+        let is_within = folder
+            .ancestors()
+            .skip(1)
+            .any(|parent| matches!(entries.get(&*parent.to_string_lossy()), Some(Entry::Folder(_))));
         if is_within && !entries.contains_key(&*name) {
             lock(&self.unknown).insert(name.into_owned());
         }
