@@ -30,8 +30,8 @@ const KNOWN = [
   'Symbol(nodejs.util.inspect.custom)',
   'Symbol(Symbol.toStringTag)',
 ]
-/** Calls that fail for any file: a sparse tensor has no slices and no Blob, bytes are not float16. */
-const MISUSED = ['blob', 'float16', 'shard', 'slice', 'toFloat32']
+/** Calls that fail for any file: a sparse tensor has no slices and no Blob, bytes are not float16, and only a table has nearest rows. */
+const MISUSED = ['blob', 'float16', 'nearest', 'shard', 'slice', 'toFloat32']
 
 if (canMap(1) && process.platform !== 'win32') {
   test('every call on a lost file, its tensors and their components reports it', (t) => {
@@ -60,7 +60,7 @@ if (canMap(1) && process.platform !== 'win32') {
       const ARGUMENTS = {
         tensor: ['w'], get: ['w'], has: ['w'], forEach: [() => {}], plan: [{ rank: 0, worldSize: 1, rules: { '*': 'replicate' } }],
         [Symbol.for('ztensor.outline')]: [{ items: 0, units: 0 }], slice: [[[0, 1]]], shard: [{ dim: 0, rank: 0, worldSize: 2 }], take: [[0]],
-        loadTo: [() => {}],
+        loadTo: [() => {}], nearest: [[1, 2, 3]],
       }
       const targets = { file, w: tensors.w, m: tensors.m, k: tensors.k, 'w.data': components.w, 'm.values': components.m }
       for (const [name, target] of Object.entries(targets)) {
@@ -90,7 +90,7 @@ if (canMap(1) && process.platform !== 'win32') {
       const call = what.slice(what.indexOf(' ') + 1)
       return outcome === 'nothing'
         ? !KNOWN.includes(call)
-        : !(MISUSED.includes(call) && /^ZT_BAD_(LAYOUT|DTYPE)$/.test(outcome))
+        : !(MISUSED.includes(call) && /^ZT_(BAD_(LAYOUT|DTYPE)|INVALID_ARG)$/.test(outcome))
     })
     t.deepEqual(unexpected, [])
   })
