@@ -45,7 +45,7 @@ export async function checkPackages(check, platforms, addons, work, { quick }) {
     const rest = main.paths.filter((path) => !documents.includes(path))
     const missing = documents.filter((path) => !main.paths.includes(path))
     const modules = [...ENTRIES, 'shared', 'deferred', 'cli', 'command', 'report-page'].map((name) => `dist/${name}.js`)
-    const dist = [...modules, ...[...ENTRIES, 'browser', 'web'].map((name) => `dist/${name}.mjs`)]
+    const dist = [...modules, ...[...ENTRIES, 'browser', 'web', 'web-convert'].map((name) => `dist/${name}.mjs`)]
     const unexpected = rest.filter((path) => !dist.includes(path))
     assert.deepEqual({ missing, unexpected }, { missing: [], unexpected: [] })
     for (const path of dist) assert.ok(rest.includes(path), path)
