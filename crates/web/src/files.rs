@@ -96,12 +96,10 @@ impl ReadAt for HostFile {
         false
     }
 
-    /// A call that misses bytes is made again with them. While bytes are dropped when they were read, only what is here can be read ahead.
+    /// The bytes that a conversion copies are fetched before, and nothing between them. Other calls are made again with what they missed.
+    #[cfg(feature = "write")]
     fn holds(&self, offset: u64, length: u64) -> bool {
         let fetched = lock(&self.fetched);
-        if !fetched.drains {
-            return true;
-        }
         let (mut at, end) = (offset, offset.saturating_add(length));
         while at < end {
             let Some(bytes) = fetched.from(at) else { return false };
