@@ -333,4 +333,26 @@ export const checks = {
       },
     )
   },
+
+  async 'memory that is free a little later is waited for, and its lack is ZT_LIMIT'({ open }) {
+    const { instantiate } = WebAssembly
+    const { setTimeout } = globalThis
+    let failures = 2
+    WebAssembly.instantiate = async (...args) => {
+      if (failures-- > 0) throw new RangeError('Out of memory')
+      return instantiate(...args)
+    }
+    globalThis.setTimeout = (resume) => setTimeout(resume, 0)
+    try {
+      const file = await open(read('hdf5/tiny.keras'))
+      assert.equal(failures, -1)
+      assert.equal(file.size, 1)
+      file.close()
+      failures = Number.POSITIVE_INFINITY
+      assert.equal(await codeOf(() => open(read('hdf5/tiny.keras'))), 'ZT_LIMIT')
+    } finally {
+      Object.assign(WebAssembly, { instantiate })
+      Object.assign(globalThis, { setTimeout })
+    }
+  },
 }

@@ -188,6 +188,9 @@ export function takePanic(): string | null {
   return taken
 }
 
+/** Milliseconds between attempts to create an instance. */
+const PAUSES = [50, 100, 200, 400, 800, 1600]
+
 /** An instance of the module. */
 export class Instance {
   #exports: Exports | undefined
@@ -199,9 +202,20 @@ export class Instance {
     this.call('seed', new Message().number(...random))
   }
 
+  /** Creates an instance. Browsers free the memory of closed files and ended workers a little later, so it waits for it if there is none. */
   static async create(wasm: Wasm = reader): Promise<Instance> {
-    const { exports } = await WebAssembly.instantiate(await wasm.load(), {})
-    return new Instance(exports as unknown as Exports)
+    const module = await wasm.load()
+    for (const pause of PAUSES) {
+      try {
+        const { exports } = await WebAssembly.instantiate(module, {})
+        return new Instance(exports as unknown as Exports)
+      } catch (error) {
+        if (!(error instanceof RangeError)) throw error
+        await new Promise((resolve) => setTimeout(resolve, pause))
+      }
+    }
+    const message = 'the browser has no memory for another file: close files that are not needed'
+    throw native({ code: 'ZT_LIMIT', message })
   }
 
   get isClosed(): boolean {
