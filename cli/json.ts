@@ -18,7 +18,10 @@ const WRAPPERS = ['bytes', 'integer', 'number', 'map'] as const
 
 /** Values that have no JSON of their own, as they are shown. */
 function wrapped(value: unknown, exact: boolean): unknown {
-  if (typeof value === 'bigint') return exact && !isExact(value) ? { integer: String(value) } : jsonInteger(value)
+  if (typeof value === 'bigint') {
+    const shown = jsonInteger(value)
+    return exact && typeof shown === 'string' ? { integer: shown } : shown
+  }
   if (typeof value === 'number' && exact && !isPlain(value)) return { number: Object.is(value, -0) ? '-0' : `${value}` }
   return typeof value === 'number' ? jsonFloat(value) : value
 }
@@ -26,8 +29,6 @@ function wrapped(value: unknown, exact: boolean): unknown {
 /** True if the JSON of a number is that number again, and not an integer with all its digits. */
 const isPlain = (value: number): boolean =>
   Number.isInteger(value) ? Number.isSafeInteger(value) && !Object.is(value, -0) : Number.isFinite(value)
-
-const isExact = (value: bigint): boolean => Number.isSafeInteger(Number(value))
 
 /** Converts `value` to JSON types, recursively. `max`: items of a list. `exact`: `metadataOfJson` must give the value back. */
 function jsonOf(value: unknown, max: number | undefined, exact: boolean): unknown {
@@ -68,7 +69,7 @@ export function metadataOfJson(text: string): AttributeValue {
   let inText = false
   const exact = text.replace(/\\.|"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/gs, (token) => {
     if (token === '"') inText = !inText
-    return inText || !/^-?\d{16,}$/.test(token) || isExact(BigInt(token)) ? token : `{"integer":"${token}"}`
+    return inText || !/^-?\d+$/.test(token) || Number.isSafeInteger(Number(token)) ? token : `{"integer":"${token}"}`
   })
   return unwrap(JSON.parse(exact))
 }
@@ -86,7 +87,7 @@ function unwrap(value: unknown): AttributeValue {
     const bytes = Buffer.from(given, 'base64')
     if (bytes.toString('base64') === given) return new Uint8Array(bytes)
   }
-  if (key === 'integer' && typeof given === 'string' && /^-?\d{1,20}$/.test(given)) return BigInt(given)
+  if (key === 'integer' && typeof given === 'string' && /^-?\d+$/.test(given)) return BigInt(given)
   if (key === 'number' && typeof given === 'string' && (given === '-0' || `${Number(given)}` === given))
     return Number(given)
   const entries = key === 'map' && isPairs(given) ? given : pairs

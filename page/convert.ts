@@ -24,6 +24,9 @@ const MIXTURES = [
   ['q2_k', 'q2_k: some 3.2 bits per weight'],
 ] as const
 
+/** What was left out, of which the page lists so many. */
+const MAX_LISTED = 20
+
 interface FilePicker {
   showSaveFilePicker(options: { suggestedName: string }): Promise<FileSystemFileHandle>
 }
@@ -122,7 +125,10 @@ export function Convert({ file, name }: { file: TensorFile; name: string }): VNo
       ${doing.state === 'done' ? html`<p role="status">${visible(doing.message)}</p>` : null}
       ${
         doing.state === 'done' && doing.skipped.length > 0
-          ? html`<ul>${doing.skipped.slice(0, 20).map((one) => html`<li>${visible(one)}</li>`)}</ul>`
+          ? html`<ul>
+              ${doing.skipped.slice(0, MAX_LISTED).map((one) => html`<li>${visible(one)}</li>`)}
+              ${doing.skipped.length > MAX_LISTED ? html`<li>and ${doing.skipped.length - MAX_LISTED} more</li>` : null}
+            </ul>`
           : null
       }
       ${doing.state === 'failed' ? html`<p class="problem" role="alert">${visible(doing.message)}</p>` : null}

@@ -145,6 +145,17 @@ test('--json prints every value so that --set @FILE sets it again, with its type
   t.deepEqual(attributesOf(path), before)
 })
 
+test('integers of more than 64 bits keep all digits', async (t) => {
+  const [path, other] = [scratchPath('values.zt'), scratchPath('other.zt')]
+  const metadata = { big: 10n ** 30n, list: [-(2n ** 100n)] }
+  await saveFile(path, { w: new Float32Array(1) }, { metadata, version: '1.2' })
+  await saveFile(other, { w: new Float32Array(1) }, { version: '1.2' })
+  const saved = scratchFile(Buffer.from((await run(['metadata', path, '--json'])).stdout), 'values.json')
+  const edited = await run(['metadata', other, '--set', `@${saved}`, '--set', `more=[${10n ** 25n}]`])
+  t.is(edited.code, 0, edited.stderr)
+  t.deepEqual(attributesOf(other), { ...metadata, more: [10n ** 25n] })
+})
+
 test('GGUF: --set @FILE sets values as --json prints them, which changes nothing', async (t) => {
   const path = model()
   const { stdout } = await run(['metadata', path, '--json'])
