@@ -55,27 +55,20 @@ pub const fn reads(dtype: DType) -> bool {
 /// Returns the sums of little-endian elements and as many numbers of a query. The dtype must be one that it [`reads`].
 pub fn sums(metric: Metric, dtype: DType, row: &[u8], query: &[f32]) -> Sums {
     match dtype {
-        DType::BFloat16 => by_metric::<BFloat16>(metric, row, query),
-        DType::Int8 => by_metric::<Int8>(metric, row, query),
-        DType::Uint8 => by_metric::<Uint8>(metric, row, query),
-        _ => by_metric::<Float32>(metric, row, query),
+        DType::BFloat16 => by_metric::<2, BFloat16>(metric, row, query),
+        DType::Int8 => by_metric::<1, Int8>(metric, row, query),
+        DType::Uint8 => by_metric::<1, Uint8>(metric, row, query),
+        _ => by_metric::<4, Float32>(metric, row, query),
     }
 }
 
-/// An element in memory.
-trait Element {
-    type Stored: Copy;
-    fn split(row: &[u8]) -> &[Self::Stored];
-    fn number(stored: Self::Stored) -> f32;
+/// An element of `WIDTH` bytes in memory.
+trait Element<const WIDTH: usize> {
+    fn number(stored: [u8; WIDTH]) -> f32;
 }
 
 struct Float32;
-impl Element for Float32 {
-    type Stored = [u8; 4];
-    #[inline(always)]
-    fn split(row: &[u8]) -> &[[u8; 4]] {
-        row.as_chunks().0
-    }
+impl Element<4> for Float32 {
     #[inline(always)]
     fn number(stored: [u8; 4]) -> f32 {
         f32::from_le_bytes(stored)
@@ -83,12 +76,7 @@ impl Element for Float32 {
 }
 
 struct BFloat16;
-impl Element for BFloat16 {
-    type Stored = [u8; 2];
-    #[inline(always)]
-    fn split(row: &[u8]) -> &[[u8; 2]] {
-        row.as_chunks().0
-    }
+impl Element<2> for BFloat16 {
     #[inline(always)]
     fn number(stored: [u8; 2]) -> f32 {
         f32::from_bits(u32::from(u16::from_le_bytes(stored)) << 16)
@@ -96,36 +84,27 @@ impl Element for BFloat16 {
 }
 
 struct Int8;
-impl Element for Int8 {
-    type Stored = u8;
+impl Element<1> for Int8 {
     #[inline(always)]
-    fn split(row: &[u8]) -> &[u8] {
-        row
-    }
-    #[inline(always)]
-    fn number(stored: u8) -> f32 {
+    fn number([stored]: [u8; 1]) -> f32 {
         f32::from(stored.cast_signed())
     }
 }
 
 struct Uint8;
-impl Element for Uint8 {
-    type Stored = u8;
+impl Element<1> for Uint8 {
     #[inline(always)]
-    fn split(row: &[u8]) -> &[u8] {
-        row
-    }
-    #[inline(always)]
-    fn number(stored: u8) -> f32 {
+    fn number([stored]: [u8; 1]) -> f32 {
         f32::from(stored)
     }
 }
 
-fn by_metric<E: Element>(metric: Metric, row: &[u8], query: &[f32]) -> Sums {
+fn by_metric<const WIDTH: usize, E: Element<WIDTH>>(metric: Metric, row: &[u8], query: &[f32]) -> Sums {
+    let row = row.as_chunks().0;
     match metric {
-        Metric::Dot => walk::<E, DOT>(E::split(row), query),
-        Metric::Cosine => walk::<E, COSINE>(E::split(row), query),
-        Metric::Euclidean => walk::<E, EUCLIDEAN>(E::split(row), query),
+        Metric::Dot => walk::<WIDTH, E, DOT>(row, query),
+        Metric::Cosine => walk::<WIDTH, E, COSINE>(row, query),
+        Metric::Euclidean => walk::<WIDTH, E, EUCLIDEAN>(row, query),
     }
 }
 
@@ -137,26 +116,29 @@ const EUCLIDEAN: u8 = 2;
 const LANES: usize = 32;
 
 #[multiversion(targets("x86_64+avx2"))]
-fn walk<E: Element, const METRIC: u8>(row: &[E::Stored], query: &[f32]) -> Sums {
-    walks::<E, METRIC>(row, query)
+fn walk<const WIDTH: usize, E: Element<WIDTH>, const METRIC: u8>(row: &[[u8; WIDTH]], query: &[f32]) -> Sums {
+    walks::<WIDTH, E, METRIC>(row, query)
 }
 
 #[inline(always)]
-fn walks<E: Element, const METRIC: u8>(row: &[E::Stored], query: &[f32]) -> Sums {
+fn walks<const WIDTH: usize, E: Element<WIDTH>, const METRIC: u8>(
+    row: &[[u8; WIDTH]],
+    query: &[f32],
+) -> Sums {
     let (mut products, mut squares) = ([0.0; LANES], [0.0; LANES]);
     let (chunks, rest) = row.as_chunks::<LANES>();
     let (queries, query_rest) = query.as_chunks::<LANES>();
     for (chunk, numbers) in chunks.iter().zip(queries) {
-        add::<E, METRIC>(chunk, numbers, &mut products, &mut squares);
+        add::<WIDTH, E, METRIC>(chunk, numbers, &mut products, &mut squares);
     }
-    add::<E, METRIC>(rest, query_rest, &mut products, &mut squares);
+    add::<WIDTH, E, METRIC>(rest, query_rest, &mut products, &mut squares);
     let total = |sums: [f32; LANES]| sums.into_iter().map(f64::from).sum();
     Sums { products: total(products), squares: if METRIC == COSINE { total(squares) } else { 0.0 } }
 }
 
 #[inline(always)]
-fn add<E: Element, const METRIC: u8>(
-    row: &[E::Stored],
+fn add<const WIDTH: usize, E: Element<WIDTH>, const METRIC: u8>(
+    row: &[[u8; WIDTH]],
     query: &[f32],
     products: &mut [f32; LANES],
     squares: &mut [f32; LANES],
@@ -190,9 +172,9 @@ mod tests {
             let query: Vec<f32> = pairs.iter().map(|&(_, number)| number).collect();
             // Finite elements: the payload of a NaN is not defined.
             let row: Vec<[u8; 4]> = pairs.iter().map(|&(bits, _)| (bits & 0xbfff_ffff).to_le_bytes()).collect();
-            prop_assert_eq!(walk::<Float32, DOT>(&row, &query), walks::<Float32, DOT>(&row, &query));
-            prop_assert_eq!(walk::<Float32, COSINE>(&row, &query), walks::<Float32, COSINE>(&row, &query));
-            prop_assert_eq!(walk::<Float32, EUCLIDEAN>(&row, &query), walks::<Float32, EUCLIDEAN>(&row, &query));
+            prop_assert_eq!(walk::<4, Float32, DOT>(&row, &query), walks::<4, Float32, DOT>(&row, &query));
+            prop_assert_eq!(walk::<4, Float32, COSINE>(&row, &query), walks::<4, Float32, COSINE>(&row, &query));
+            prop_assert_eq!(walk::<4, Float32, EUCLIDEAN>(&row, &query), walks::<4, Float32, EUCLIDEAN>(&row, &query));
         }
 
         #[test]
