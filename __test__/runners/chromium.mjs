@@ -14,13 +14,13 @@ export async function findChromium() {
   return undefined
 }
 
-/** Starts it. If there is none, prints what to do and ends the process. */
-export async function startChromium() {
+/** Starts it, with more arguments. If there is none, prints what to do and ends the process. */
+export async function startChromium(...more) {
   const executablePath = await findChromium()
   if (executablePath === undefined) {
     console.error('no chromium was found: install it (apt-get install chromium), or name one in CHROMIUM')
     process.exit(1)
   }
   // Containers have no namespaces for a sandbox, and the pages are our own.
-  return chromium.launch({ executablePath, args: ['--no-sandbox', '--force-color-profile=srgb'] })
+  return chromium.launch({ executablePath, args: ['--no-sandbox', '--force-color-profile=srgb', ...more] })
 }

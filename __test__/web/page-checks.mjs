@@ -215,6 +215,34 @@ export const checks = {
   ...Object.fromEntries(Object.entries(both(false)).map(([title, look]) => [`page: ${title}`, look])),
   ...Object.fromEntries(Object.entries(both(true)).map(([title, look]) => [`worker: ${title}`, look])),
 
+  async 'loadTo fills a buffer of WebGPU'({ open }) {
+    const adapter = await navigator.gpu?.requestAdapter()
+    // Firefox and WebKit of Debian have no WebGPU.
+    if (!adapter) return equal(navigator.userAgent.includes('Chrome'), false, 'a Chromium without an adapter')
+    const device = await adapter.requestDevice()
+    // Three pieces of loadTo.
+    const values = Array.from({ length: 5 * 2 ** 20 }, (_, at) => at)
+    const file = await open(safetensors('t', values))
+    const { byteLength } = file.tensor('t')
+    const { COPY_DST, COPY_SRC, MAP_READ } = GPUBufferUsage
+    const buffer = device.createBuffer({ size: byteLength, usage: COPY_DST | COPY_SRC })
+    const offsets = []
+    await file.tensor('t').loadTo((bytes, offset) => {
+      offsets.push(offset)
+      device.queue.writeBuffer(buffer, offset, bytes)
+    })
+    equal(offsets, [0, 8 * 2 ** 20, 16 * 2 ** 20])
+    const back = device.createBuffer({ size: byteLength, usage: COPY_DST | MAP_READ })
+    const encoder = device.createCommandEncoder()
+    encoder.copyBufferToBuffer(buffer, 0, back, 0, byteLength)
+    device.queue.submit([encoder.finish()])
+    await back.mapAsync(GPUMapMode.READ)
+    const wrong = new Float32Array(back.getMappedRange()).findIndex((value, at) => value !== values[at])
+    equal(wrong, -1, 'the first element that differs')
+    device.destroy()
+    file.close()
+  },
+
   async 'worker: close ends it, and so does a failed open'({ open }) {
     await withWorkers(async (workers) => {
       const file = await open(safetensors('t', [1, 2]), { worker: true })
