@@ -49,6 +49,11 @@ use crate::model::Catalog;
 /// The formats of this crate, in the order in which lists name them.
 pub const CORE: &[Format] = &[zt::FORMAT, safetensors::FORMAT, btf::FORMAT];
 
+/// How files are edited, for a row: `None` where there are no files, so that a module for browsers has no code for it.
+pub const fn edited<F: Copy>(how: F) -> Option<F> {
+    if cfg!(any(unix, windows)) { Some(how) } else { None }
+}
+
 /// The rows of this crate.
 impl WriteFormat {
     pub const ZT01: &'static Self = &zt::ZT01;

@@ -7,7 +7,7 @@ use super::write_format::{
 };
 use super::zt_magic::{MAGIC_01, MAGIC_1};
 use super::zt1::recorded;
-use super::{Input, Probe, zt01, zt1_edit, zt01_encode, zt1_encode, zt2, zt10, zt12};
+use super::{Input, Probe, edited, zt01, zt1_edit, zt01_encode, zt1_encode, zt2, zt10, zt12};
 use crate::codecs::digest::Algorithm;
 use crate::error::{Code, Error, Result};
 use crate::layouts;
@@ -43,7 +43,7 @@ const UP_TO_12: WriteFormat = WriteFormat {
     digests: &[Algorithm::Crc32c, Algorithm::Sha256],
     alignment: Some(Alignment { min: 64, default: 64, powers_of_two: true, attribute: None }),
     compression: Some(Method::Zstd),
-    edit: Some(|input| zt1_edit::read(input, [&ZT10, &ZT11, &ZT12])),
+    edit: edited(|input| zt1_edit::read(input, [&ZT10, &ZT11, &ZT12])),
     ..WriteFormat::DENSE
 };
 
@@ -128,7 +128,7 @@ pub static ZT2: WriteFormat = WriteFormat {
     check_attributes: |attributes, canonical| {
         zt2::encode::check_attributes(attributes, zt2::encode::FILE_ATTRIBUTES, canonical)
     },
-    edit: Some(|input| zt2::edit::read(input, &ZT2)),
+    edit: edited(|input| zt2::edit::read(input, &ZT2)),
     ..UP_TO_12
 };
 
