@@ -25,7 +25,8 @@ export async function missing() {
 
 /** The modules: their names, profiles, features and flags. */
 const MODULES = [
-  { name: 'ztensor.wasm', profile: 'web', features: [], flags: '' },
+  // Code that is inlined into several callers is downloaded several times. The time of opening and decoding does not depend on it.
+  { name: 'ztensor.wasm', profile: 'web', features: [], flags: '-C llvm-args=-inline-threshold=5' },
   // SIMD makes quantizing several times as fast; all browsers have it since 2023.
   { name: 'ztensor-convert.wasm', profile: 'web-convert', features: ['write'], flags: '-C target-feature=+simd128' },
 ]
@@ -34,7 +35,8 @@ const MODULES = [
 function buildModules() {
   for (const { name, profile, features, flags } of MODULES) {
     const args = ['build', '-p', 'ztensor-web', '--profile', profile, '--target', TARGET]
-    const env = { ...process.env, CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS: flags }
+    // Flags of the caller would replace those of the target.
+    const env = { ...process.env, RUSTFLAGS: [process.env.RUSTFLAGS, flags].filter(Boolean).join(' ') }
     runOrExit('cargo', [...args, '--features', features.join(',')], { env })
     copyFileSync(join(root, 'target', TARGET, profile, 'ztensor_web.wasm'), join(webFolder, name))
   }

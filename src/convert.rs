@@ -6,6 +6,7 @@ mod plan;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use ztensor_core::arrange::Arrange;
 
 use napi::bindgen_prelude::{Object, Uint32Array, Unknown};
 use napi::{Env, Result};
@@ -186,7 +187,7 @@ impl NativeConversion {
     pub fn refusals(&self, attributes: bool, without_attributes: bool) -> Vec<NativeError> {
         let State { conversion, passed, passed_without_attributes, .. } = &mut *locked(&self.inner);
         if *passed == 0 {
-            conversion.refused.sort_by_key(|&(position, _)| position);
+            conversion.refused.arrange_by_key(|&(position, _)| position);
         }
         let (errors, passed) = if without_attributes {
             (&conversion.without_attributes, passed_without_attributes)

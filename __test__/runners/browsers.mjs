@@ -29,7 +29,7 @@ const first = async (names) => {
   return undefined
 }
 
-/** Starts a program in a group of its own, so that the processes that it starts end with it. */
+/** Starts a program in a separate group, so that the processes that it starts end with it. */
 function start(program, args, options) {
   const child = spawn(program, args, { stdio: 'ignore', detached: true, ...options })
   const kill = () => {
@@ -52,7 +52,7 @@ function start(program, args, options) {
   return { child, end }
 }
 
-/** A display that nobody sees. */
+/** A virtual display. */
 async function startDisplay() {
   const args = ['-displayfd', '3', '-screen', '0', '1024x768x24', '-nolisten', 'tcp']
   const { child, end } = start('Xvfb', args, { stdio: ['ignore', 'ignore', 'ignore', 'pipe'] })

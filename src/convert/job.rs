@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
+use ztensor_core::arrange::Arrange;
 
 use napi::bindgen_prelude::{Object, Uint32Array};
 use napi::{Env, Result};
@@ -223,7 +224,7 @@ fn among(left_out: &[usize], positions: Range<usize>) -> Range<usize> {
 impl From<FilePlan> for PlannedFile {
     fn from(FilePlan { positions, mut ordinals, renamed, byte_length }: FilePlan) -> Self {
         let short = |position| u32::try_from(position).unwrap_or(u32::MAX);
-        ordinals.sort_unstable();
+        ordinals.arrange();
         let mut ranges: Vec<u32> = Vec::new();
         for ordinal in ordinals {
             match ranges.last_mut() {

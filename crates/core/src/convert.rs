@@ -21,6 +21,7 @@ mod spooled;
 mod steps;
 mod target;
 
+use crate::arrange::Arrange;
 use cast::{Pushing, cast_length};
 
 pub use cast::Casts;
@@ -72,7 +73,7 @@ pub fn copy(
     } else {
         let mut parts: Vec<&Component> = tensor.components().iter().collect();
         if writer.format().canonical.is_some() {
-            parts.sort_by_key(|part| reading.catalog.label(part.role));
+            parts.arrange_by_key(|part| reading.catalog.label(part.role));
         }
         let components = announced(reading, tensor, &parts, casts)?;
         writer.begin(Spec { components: &components, ..spec })?;

@@ -2,6 +2,7 @@
 //! index into a catalog ([`model`]) that [`layouts`] has checked, and [`read`] loads and decodes the data.
 
 pub mod analysis;
+pub mod arrange;
 pub mod checked;
 pub mod codecs;
 pub mod convert;

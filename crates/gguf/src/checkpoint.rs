@@ -28,6 +28,7 @@ mod source;
 mod tokenizer;
 mod view;
 
+use ztensor_core::arrange::Arrange;
 use ztensor_core::error::{Code, Error, Result, short};
 
 use self::factors::Weights;
@@ -111,7 +112,7 @@ pub fn plan(files: &dyn Files, given: &MetadataOverrides, tensors: &[Tensor<'_>]
     }
     (architecture.derived)(&mut model)?;
     // As in the reference, which writes them first.
-    model.tensors.sort_by_key(|planned| !matches!(planned.content, Content::Values(_)));
+    model.tensors.arrange_by_key(|planned| !matches!(planned.content, Content::Values(_)));
     model.metadata.insert(label_at, "general.size_label", size::label(&model.tensors));
     model.metadata.set("general.quantization_version", 2_u32);
     (architecture.tokenizer)(&mut model)?;

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use ztensor_core::arrange::Arrange;
 
 use ztensor_core::checked::{bytes_of, end_within, exact, product};
 use ztensor_core::error::{Code, Error, Result};
@@ -102,7 +103,7 @@ impl Header {
                     if ends.is_empty() {
                         ends.extend(self.infos.iter().map(|info| info.offset));
                         ends.push(self.total);
-                        ends.sort_unstable();
+                        ends.arrange();
                     }
                     self.unknown(builder, info, &ends, file)
                 }

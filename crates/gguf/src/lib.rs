@@ -22,7 +22,7 @@ mod window;
 use std::sync::Arc;
 
 use ztensor_core::error::Result;
-use ztensor_core::formats::{Confidence, Format, Input, Probe, overlap};
+use ztensor_core::formats::{Confidence, Format, Input, Probe, edited, overlap};
 use ztensor_core::model::{Attributes, Builder, Catalog, Container};
 
 use header::{Header, MAGIC, NAME};
@@ -38,7 +38,7 @@ pub const FORMAT: Format = Format {
     detect,
     parse,
     writes: &[&encode::WRITE_FORMAT],
-    header: Some(edit::open),
+    header: edited(edit::open),
 };
 
 fn detect(probe: &Probe<'_>) -> Result<Confidence> {

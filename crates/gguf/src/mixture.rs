@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use ciborium::Value;
+use ztensor_core::arrange::Arrange;
 use ztensor_core::checked::product;
 use ztensor_core::error::{Code, Error, Result};
 
@@ -108,7 +109,7 @@ pub fn choose(
     })?;
     let mut order: Vec<usize> = (0..tensors.len()).collect();
     let name_of = |at: usize| tensors.get(at).map_or("", |&(name, _)| name);
-    order.sort_by(|&a, &b| (layer_of(name_of(a)), name_of(a)).cmp(&(layer_of(name_of(b)), name_of(b))));
+    order.arrange_by(|&a, &b| (layer_of(name_of(a)), name_of(a)).cmp(&(layer_of(name_of(b)), name_of(b))));
     let mut rules = Rules::new(mixture, attributes, tensors, has_importance);
     let mut types = vec![None; tensors.len()];
     let mut fallbacks = Vec::new();

@@ -11,6 +11,7 @@ mod sparse_tensor;
 mod tensor;
 
 use std::collections::HashSet;
+use ztensor_core::arrange::Arrange;
 
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::{Confidence, Format, Input, Probe, bad_magic};
@@ -284,7 +285,7 @@ fn blocks(flat: &mut Flat<'_>, footer: crate::flatbuffer::Table, end: u64) -> Re
     }
     let mut sorted: Vec<_> =
         blocks.iter().map(|block| (block.at, block.before.saturating_add(block.body))).collect();
-    sorted.sort_unstable();
+    sorted.arrange();
     let mut last = 8;
     for (at, length) in sorted {
         let next = at.checked_add(length).filter(|&next| at >= last && next <= end);

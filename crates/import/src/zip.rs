@@ -10,6 +10,7 @@ mod fields;
 mod names;
 
 use std::io;
+use ztensor_core::arrange::Arrange;
 
 use rawzip::{
     CompressionMethod, ErrorKind, MAX_CENTRAL_DIRECTORY_RECORD_SIZE, RECOMMENDED_BUFFER_SIZE, ZipLocator,
@@ -300,7 +301,7 @@ struct DirectoryRecord {
 /// Locates the data of all members: reads their local headers in file order and compares them with the directory.
 fn locate(input: &Input<'_>, found: &mut [DirectoryRecord], directory: u64) -> Result<()> {
     let mut order: Vec<&mut DirectoryRecord> = found.iter_mut().collect();
-    order.sort_by_key(|found| found.local);
+    order.arrange_by_key(|found| found.local);
     let mut window = Window { input, end: directory, start: 0, bytes: Vec::new() };
     let mut free = 0;
     for found in order {

@@ -4,6 +4,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use ztensor_core::arrange::Arrange;
 
 use ciborium::Value;
 use ztensor_core::codecs::digest::Algorithm;
@@ -257,7 +258,7 @@ pub fn refusals(state: &mut State, message: &mut Message) -> Result<Owned> {
     let Writing { conversion, passed, .. } = &mut state.writing;
     let (attributes, is_bare) = (message.flag()?, message.flag()?);
     if passed[0] == 0 {
-        conversion.refused.sort_by_key(|&(position, _)| position);
+        conversion.refused.arrange_by_key(|&(position, _)| position);
     }
     let errors = if is_bare { &conversion.without_attributes } else { &conversion.refused };
     let all = errors.iter().map(|(_, error)| error);

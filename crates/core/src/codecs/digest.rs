@@ -288,11 +288,7 @@ impl Checksum {
     pub fn append(self, sum: u32, bytes: &[u8]) -> u32 {
         match self {
             Self::Crc32c => crc32c::crc32c_append(sum, bytes),
-            Self::Crc32 => {
-                let mut hasher = crc32fast::Hasher::new_with_initial(sum);
-                hasher.update(bytes);
-                hasher.finalize()
-            }
+            Self::Crc32 => zlib_rs::crc32::crc32(sum, bytes),
         }
     }
 
@@ -300,11 +296,7 @@ impl Checksum {
     pub fn combine(self, sum: u32, part: u32, length: usize) -> u32 {
         match self {
             Self::Crc32c => crc32c::crc32c_combine(sum, part, length),
-            Self::Crc32 => {
-                let mut hasher = crc32fast::Hasher::new_with_initial(sum);
-                hasher.combine(&crc32fast::Hasher::new_with_initial_len(part, length as u64));
-                hasher.finalize()
-            }
+            Self::Crc32 => zlib_rs::crc32::crc32_combine(sum, part, length as u64),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The plan of a conversion: its tensors and attributes, from the index of the source alone.
 #![forbid(unsafe_code)]
 
+use crate::arrange::Arrange;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -262,7 +263,7 @@ impl Conversion {
     /// Returns the positions of the tensors that cannot be held, in ascending order.
     pub fn left_out(&self) -> Vec<usize> {
         let mut positions: Vec<_> = self.refused.iter().map(|&(position, _)| position).collect();
-        positions.sort_unstable();
+        positions.arrange();
         positions
     }
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::Casts;
+use crate::arrange::Arrange;
 use crate::error::Result;
 use crate::formats::WriteFormat;
 use crate::model::{Attributes, Catalog, Component, Layout, Tensor};
@@ -23,8 +24,8 @@ pub fn is_as_planned(
     let others = compared(found).map(|part| (written.label(part.role), part.dtype));
     let (mut kept, mut others): (Vec<_>, Vec<_>) = (kept.collect(), others.collect());
     // A role is in a tensor once.
-    kept.sort_unstable_by_key(|&(role, _)| role);
-    others.sort_unstable_by_key(|&(role, _)| role);
+    kept.arrange_by_key(|&(role, _)| role);
+    others.arrange_by_key(|&(role, _)| role);
     let mut pairs = kept.iter().zip(&others);
     // A component without a dtype gets one in formats that need it.
     let are_same = pairs.all(|((role, dtype), (other_role, other_dtype))| {

@@ -1,6 +1,7 @@
 //! The tensors of a file to be converted, and their names.
 #![forbid(unsafe_code)]
 
+use crate::arrange::Arrange;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
@@ -156,11 +157,11 @@ impl Selection {
     pub fn sort(&mut self, catalog: &Catalog) {
         let own = |ordinal: u32| catalog.tensor(ordinal as usize).map_or("", Tensor::name);
         match &mut self.names {
-            Names::Own => self.ordinals.sort_by(|&a, &b| own(a).cmp(own(b))),
+            Names::Own => self.ordinals.arrange_by(|&a, &b| own(a).cmp(own(b))),
             Names::Given(names) => {
                 let mut all: Vec<_> =
                     std::mem::take(names).into_iter().zip(self.ordinals.drain(..)).collect();
-                all.sort();
+                all.arrange();
                 (*names, self.ordinals) = all.into_iter().unzip();
             }
             Names::Numbers => {}

@@ -1,6 +1,7 @@
 //! What stays of the data of a file when tensors are dropped from its header.
 #![forbid(unsafe_code)]
 
+use crate::arrange::Arrange;
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -25,7 +26,7 @@ pub fn retained_data(catalog: &Catalog, dropped: &HashSet<usize>, data: u64, tot
             blobs.push(Blob { offset, end: offset.saturating_add(part.stored_length()), dropped });
         }
     }
-    blobs.sort_by_key(|blob| blob.offset);
+    blobs.arrange_by_key(|blob| blob.offset);
     let mut ranges: Vec<Range<u64>> = Vec::new();
     // Where the current range begins, and the end of the tensors that stay.
     let (mut start, mut needed) = (data, data);

@@ -3,6 +3,7 @@
 //! are safe to read, so they are only a warning.
 #![forbid(unsafe_code)]
 
+use crate::arrange::Arrange;
 use crate::model::{Builder, Catalog, Label, Span};
 
 /// A blob referenced by an index.
@@ -52,7 +53,7 @@ pub fn first(mut regions: Vec<Region>) -> Option<(Region, Region)> {
     regions.retain(|region| region.span.length > 0);
     // Files list tensors by name, and store them in that order or in layer order. The result is long sorted runs, which
     // the stable sort merges.
-    regions.sort_by_key(|region| region.span);
+    regions.arrange_by_key(|region| region.span);
     regions.windows(2).find_map(|pair| {
         let &[first, second] = pair else { return None };
         let (one, other) = (first.span, second.span);

@@ -5,7 +5,7 @@ use super::Probe;
 use super::format::{Confidence, Format};
 use super::safetensors_parse::{METADATA, name_of, parse};
 use super::write_format::{Checkpoint, FileAttributes, Index, Names, Sharding, WriteFormat};
-use super::{safetensors_edit, safetensors_encode};
+use super::{edited, safetensors_edit, safetensors_encode};
 use crate::error::Result;
 
 const NAME: &str = "safetensors";
@@ -18,7 +18,7 @@ pub const FORMAT: Format = Format {
     detect,
     parse,
     writes: &[&WRITE_FORMAT],
-    header: Some(safetensors_edit::open),
+    header: edited(safetensors_edit::open),
 };
 
 pub static WRITE_FORMAT: WriteFormat = WriteFormat {

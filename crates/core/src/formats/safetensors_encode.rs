@@ -1,6 +1,7 @@
 //! Encodes a catalog as a safetensors file: the header and the byte buffer after it.
 #![forbid(unsafe_code)]
 
+use crate::arrange::Arrange;
 use std::fmt::Write;
 
 use ciborium::Value;
@@ -15,8 +16,9 @@ use crate::model::{Catalog, DType};
 /// then by name.
 pub fn put(catalog: &Catalog, file: &mut dyn Assembler) -> Result<()> {
     let mut blobs = catalog.blobs();
-    blobs
-        .sort_by_key(|(tensor, _)| (std::cmp::Reverse(tensor.dtype().map_or(0, DType::bits)), tensor.name()));
+    blobs.arrange_by_key(|(tensor, _)| {
+        (std::cmp::Reverse(tensor.dtype().map_or(0, DType::bits)), tensor.name())
+    });
     let mut header = String::from("{");
     if !catalog.attributes.is_empty() {
         header.push_str("\"__metadata__\":{");

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::Input;
+use crate::arrange::Arrange;
 use crate::checked::{exact, u64_le};
 use crate::error::{Code, Error, Result};
 use crate::layouts;
@@ -290,7 +291,7 @@ fn without_holes(catalog: &Catalog, data: u64, buffer: u64) -> Result<()> {
     // Nearly all headers list the tensors in this order.
     let expected = catalog.iter().try_fold(0, follow).or_else(|_| {
         let mut tensors: Vec<_> = catalog.iter().collect();
-        tensors.sort_by_key(|&tensor| span(tensor));
+        tensors.arrange_by_key(|&tensor| span(tensor));
         tensors.into_iter().try_fold(0, follow)
     });
     let expected = expected.map_err(|(expected, begin, tensor)| {

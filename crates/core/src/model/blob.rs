@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::Encoding;
+use crate::arrange::Arrange;
 use crate::codecs::digest::Digest;
 
 /// A range of stored bytes.
@@ -53,7 +54,7 @@ impl Span {
 
     /// Returns the spans sorted by file and offset, and merged if adjacent or overlapping.
     pub fn joined(mut spans: Vec<Self>) -> Vec<Self> {
-        spans.sort_unstable();
+        spans.arrange();
         spans.dedup_by(|next, last| {
             let touches = next.file == last.file && next.offset <= last.end();
             if touches {

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Blob, Encoding, Span};
+use crate::arrange::Arrange;
 use crate::error::{Code, Error, Result};
 
 /// One of several blobs, which may be in different files and have different encodings.
@@ -48,7 +49,7 @@ impl Pieces {
         let bytes = row.checked_mul(rows).ok_or_else(too_many)?;
         let mut spans: Vec<_> =
             pieces.iter().map(|piece| piece.blob.span()).filter(|span| span.length > 0).collect();
-        spans.sort_unstable();
+        spans.arrange();
         for (one, next) in spans.iter().zip(spans.iter().skip(1)) {
             if one.file == next.file && next.offset < one.end() {
                 return Err(Error::new(Code::BadIndex, "two pieces of the data overlap").at(next.offset));

@@ -1,6 +1,7 @@
 //! Suggests similar names in the error for a missing one.
 #![forbid(unsafe_code)]
 
+use crate::arrange::Arrange;
 use crate::error::{Code, Error};
 use crate::model::Catalog;
 
@@ -32,7 +33,7 @@ pub fn to<'c>(catalog: &'c Catalog, wanted: &str) -> Vec<&'c str> {
             close.push((distance, tensor.ordinal(), name));
         }
     }
-    close.sort_unstable();
+    close.arrange();
     close.into_iter().take(COUNT).map(|(.., name)| name).collect()
 }
 

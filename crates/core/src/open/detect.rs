@@ -1,6 +1,7 @@
 //! Detects the format of a file from its bytes, never from its name.
 #![forbid(unsafe_code)]
 
+use crate::arrange::Arrange;
 use std::path::Path;
 
 use super::neighbors::Neighbors;
@@ -91,7 +92,7 @@ fn attempt<T>(
     if let Some((_, likely)) = detected.iter().find(|(sure, _)| *sure == Confidence::Likely) {
         return named(read(likely, &probe), likely, &probe, request);
     }
-    detected.sort_by_key(|(sure, _)| *sure);
+    detected.arrange_by_key(|(sure, _)| *sure);
     for (_, format) in detected.iter().filter(|(sure, _)| *sure == Confidence::Possible) {
         match read(format, &probe) {
             Err(error) if !matches!(error.code(), Code::Io | Code::Aborted) => {}

@@ -5,6 +5,7 @@ mod checkpoint;
 mod marked;
 mod names;
 
+use crate::arrange::Arrange;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -170,7 +171,7 @@ fn one_or_set(
     let mut sets = sets.into_iter();
     match (sets.next(), sets.next(), &roots[..]) {
         (Some((set, mut members)), None, _) => {
-            members.sort_unstable();
+            members.arrange();
             if !formats.states_sets(set.extension) {
                 // The caller may want only the files that exist.
                 complete(set, &members, "missing").or_else(|error| {
@@ -244,8 +245,8 @@ fn names(folder: &Path, request: &Request) -> Result<Names> {
             Err(name) => names.others.push(name.to_string_lossy().into_owned()),
         }
     }
-    names.texts.sort_unstable();
-    names.others.sort_unstable();
+    names.texts.arrange();
+    names.others.arrange();
     Ok(names)
 }
 
@@ -280,7 +281,7 @@ pub fn gaps<'n>(names: impl Iterator<Item = &'n str>, formats: Formats) -> Optio
 fn complete(set: Set<'_>, members: &[(u64, &str)], absent: &str) -> Result<()> {
     let total = set.total;
     let mut numbers: Vec<u64> = members.iter().map(|&(number, _)| number).collect();
-    numbers.sort_unstable();
+    numbers.arrange();
     let first = u64::from(numbers.first() != Some(&0));
     let problem = |code: Code, message: String| {
         Error::new(code, format!("{set} {message}")).rule("complete set of shards")

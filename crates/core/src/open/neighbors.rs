@@ -1,6 +1,7 @@
 //! The files requested by the parser of an index.
 #![forbid(unsafe_code)]
 
+use crate::arrange::Arrange;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
@@ -50,7 +51,7 @@ impl<'r> Neighbors<'r> {
     /// Returns their names in the index, by number.
     pub fn into_names(self) -> Vec<String> {
         let mut names: Vec<_> = self.asked.into_inner().known.into_iter().collect();
-        names.sort_unstable_by_key(|&(_, at)| at);
+        names.arrange_by_key(|&(_, at)| at);
         names.into_iter().map(|(name, _)| name.into_string()).collect()
     }
 

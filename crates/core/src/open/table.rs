@@ -2,6 +2,7 @@
 //! looked at when the root is opened, as its format asks. Its digest is for `verify()`.
 #![forbid(unsafe_code)]
 
+use crate::arrange::Arrange;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -116,7 +117,7 @@ fn sized(root: &Path) -> Vec<(PathBuf, u64)> {
         Some((path, metadata.len()))
     });
     let mut files: Vec<_> = files.collect();
-    files.sort_unstable();
+    files.arrange();
     files
 }
 

@@ -2,6 +2,7 @@
 //! folder or below it, as written by Hugging Face. That of Keras (`model.weights.json`) maps groups of tensors, by path, which may span several files.
 #![forbid(unsafe_code)]
 
+use crate::arrange::Arrange;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
@@ -160,7 +161,7 @@ fn listed(reader: &mut Reader<'_>) -> Result<Listed> {
 
 fn in_order(files: Vec<String>, mut tensors: Tensors) -> (Vec<String>, Tensors) {
     let mut order: Vec<usize> = (0..files.len()).collect();
-    order.sort_by_key(|&at| files.get(at));
+    order.arrange_by_key(|&at| files.get(at));
     let mut rank = vec![0_u32; files.len()];
     for (new, &old) in (0_u32..).zip(&order) {
         if let Some(rank) = rank.get_mut(old) {
@@ -171,7 +172,7 @@ fn in_order(files: Vec<String>, mut tensors: Tensors) -> (Vec<String>, Tensors) 
         *file = rank.get(*file as usize).copied().unwrap_or_default();
     }
     let mut files: Vec<_> = files.into_iter().collect();
-    files.sort();
+    files.arrange();
     (files, tensors)
 }
 

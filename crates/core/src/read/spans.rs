@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::planner::Near;
+use crate::arrange::Arrange;
 use crate::error::Result;
 use crate::model::Strided;
 use crate::model::slice::{Loop, TensorSlice};
@@ -82,7 +83,7 @@ impl TensorSlice {
     /// Returns the slice with its runs sorted by offset, and the runs of this slice among the bytes of that one. `None` if runs overlap.
     pub fn in_file_order(&self) -> Option<(Self, Self)> {
         let mut sorted: Vec<usize> = (0..self.loops.len()).collect();
-        sorted.sort_by_key(|&at| self.loops.get(at).map(|l| l.stride));
+        sorted.arrange_by_key(|&at| self.loops.get(at).map(|l| l.stride));
         let mut arranged = Self { start: 0, ranges: Vec::new(), ..self.clone() };
         let mut extent = self.run;
         for &at in &sorted {

@@ -3,6 +3,7 @@
 
 use super::owned::Owned;
 use super::{ReadAt, ends_early};
+use crate::arrange::Arrange;
 use crate::checked;
 use crate::error::Result;
 use crate::work::Stop;
@@ -16,7 +17,7 @@ pub struct Staged {
 
 impl Staged {
     pub fn new(mut pieces: Vec<(u64, Owned)>, total: u64) -> Self {
-        pieces.sort_by_key(|&(offset, _)| offset);
+        pieces.arrange_by_key(|&(offset, _)| offset);
         Self { pieces, total }
     }
 }

@@ -2,6 +2,7 @@
 //! encoding (§4.2.1).
 #![forbid(unsafe_code)]
 
+use crate::arrange::Arrange;
 use ciborium::Value;
 use half::f16;
 
@@ -95,7 +96,7 @@ impl Encoder {
             }
             keyed.push((encoder.bytes, value));
         }
-        keyed.sort_by(|(one, _), (other, _)| one.cmp(other));
+        keyed.arrange_by(|(one, _), (other, _)| one.cmp(other));
         if keyed.windows(2).any(|pair| pair[0].0 == pair[1].0) {
             return false;
         }

@@ -2,6 +2,7 @@
 //! end.
 #![forbid(unsafe_code)]
 
+use crate::arrange::Arrange;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -118,7 +119,7 @@ impl<'a> Blobs<'a> {
         let all = &self.all;
         let length =
             |at: usize| all.get(at).and_then(|blob| blob.component).map_or(0, Component::stored_length);
-        self.units.sort_by_key(|unit| match unit {
+        self.units.arrange_by_key(|unit| match unit {
             Unit::InOrder(at) => (0, Reverse(length(*at))),
             Unit::Span(_) | Unit::Divided(..) => (1, Reverse(0)),
         });

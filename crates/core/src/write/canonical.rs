@@ -1,6 +1,7 @@
 //! The order of blobs in canonical form (zTensor 2 §6.3).
 #![forbid(unsafe_code)]
 
+use crate::arrange::Arrange;
 use std::collections::HashMap;
 use std::fs::File;
 
@@ -73,7 +74,7 @@ impl Plan {
             let parts = tensor.components().iter();
             order.extend(parts.map(|part| (tensor.name(), catalog.label(part.role), part)));
         }
-        order.sort_unstable_by_key(|&(tensor, role, _)| (tensor, role));
+        order.arrange_by_key(|&(tensor, role, _)| (tensor, role));
         let (mut copies, mut offsets) = (Vec::new(), HashMap::new());
         let mut seen: HashMap<Content<'_>, Vec<(u64, u64)>> = HashMap::new();
         let mut end = start;

@@ -1,6 +1,7 @@
 //! Rewrites a file without the bytes that its index no longer refers to: removed tensors and old indexes.
 #![forbid(unsafe_code)]
 
+use crate::arrange::Arrange;
 use std::fs::File;
 use std::path::Path;
 
@@ -67,7 +68,7 @@ fn plan(edit: &Edit, alignment: u64) -> Result<Plan> {
         }
     }
     let mut offsets = vec![0; components];
-    blobs.sort_unstable();
+    blobs.arrange();
     let mut runs: Vec<Run> = Vec::new();
     let mut end = MAGIC;
     for (offset, length, at) in blobs {

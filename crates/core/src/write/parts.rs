@@ -2,6 +2,7 @@
 //! `model.safetensors.index.json`, which maps each tensor to its file. GGUF has the numbers in its metadata instead.
 #![forbid(unsafe_code)]
 
+use crate::arrange::Arrange;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -140,7 +141,7 @@ fn old_set(target: &Path, checkpoint: &Checkpoint) -> Result<Vec<PathBuf>> {
     let entries = folder.read_dir().map_err(|error| Error::io("scandir", &error).file(folder))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut parts: Vec<_> = names.filter(|name| is_part(name)).map(|name| folder.join(name)).collect();
-    parts.sort();
+    parts.arrange();
     Ok(parts)
 }
 
@@ -176,7 +177,7 @@ pub fn index_of(files: &[(PathBuf, &Catalog)]) -> String {
         .iter()
         .flat_map(|(path, catalog)| catalog.iter().map(move |tensor| (tensor, &**path)))
         .collect();
-    tensors.sort_unstable_by_key(|(tensor, _)| tensor.name());
+    tensors.arrange_by_key(|(tensor, _)| tensor.name());
     let blobs = tensors.iter().flat_map(|(tensor, _)| tensor.components());
     let size = blobs.fold(0_u64, |total, blob| total.saturating_add(blob.stored_length()));
     let mut text = format!("{{\n  \"metadata\": {{\n    \"total_size\": {size}\n  }},\n  \"weight_map\": {{");

@@ -3,6 +3,7 @@
 
 use super::previous_root::OldRoot;
 use super::shard_names::{own_name, shard_path};
+use crate::arrange::Arrange;
 use crate::codecs::digest::{Algorithm, Digest, Hasher};
 use crate::error::{Code, Error, Result};
 use crate::formats::{Sharding, WriteFormat};
@@ -156,7 +157,7 @@ impl Shards {
             });
         }
         let mut names: Vec<&str> = table.iter().map(|shard| &*shard.name).collect();
-        names.sort_unstable();
+        names.arrange();
         let twice = names.iter().zip(names.iter().skip(1)).find(|(one, next)| one == next);
         if let Some((name, _)) = twice {
             let message = format!("the linked file and a shard of this one are both called {name:?}");

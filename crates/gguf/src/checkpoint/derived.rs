@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
+use ztensor_core::arrange::Arrange;
 
 use ciborium::Value as Cbor;
 use ztensor_core::checked::product;
@@ -109,7 +110,7 @@ pub fn derive(reading: Reading<'_>, files: &dyn Files, given: &MetadataOverrides
         let file =
             |ordinal| reading.catalog.tensor(ordinal).and_then(model::Tensor::data).map(Component::file);
         let mut order: Vec<usize> = (0..tensors.len()).collect();
-        order.sort_by_key(|&ordinal| (file(ordinal), tensors.get(ordinal).map(|tensor| tensor.name)));
+        order.arrange_by_key(|&ordinal| (file(ordinal), tensors.get(ordinal).map(|tensor| tensor.name)));
         for (position, ordinal) in order.into_iter().enumerate() {
             if let Some(tensor) = tensors.get_mut(ordinal) {
                 tensor.position = position;

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use ztensor_core::arrange::Arrange;
 
 use ztensor_core::codecs::digest::{Algorithm, Hasher};
 use ztensor_core::error::{Code, Error, Result};
@@ -115,7 +116,7 @@ impl Files for Folder {
             return Err(Error::new(Code::Limit, message));
         }
         let mut names: Vec<String> = found.into_iter().filter_map(|name| name.into_string().ok()).collect();
-        names.sort_unstable();
+        names.arrange();
         self.hash(folder, Some(names.join("\0").as_bytes()));
         Ok(names)
     }

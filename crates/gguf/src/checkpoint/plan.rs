@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
+use ztensor_core::arrange::Arrange;
 
 use ztensor_core::checked::product;
 use ztensor_core::error::{Code, Error, NAME, Result, short};
@@ -105,7 +106,7 @@ impl<'m> Model<'m> {
         let documents = self.documents.borrow();
         let mut warnings: Vec<String> =
             documents.values().flatten().filter_map(|document| document.warning()).collect();
-        warnings.sort_unstable();
+        warnings.arrange();
         warnings
     }
 
@@ -150,9 +151,9 @@ impl<'m> Model<'m> {
         let mut placed = experts.finish(count, sources)?;
         let others = std::mem::take(&mut self.tensors).into_iter();
         placed.extend(others.map(|planned| (first(&planned, sources), planned)));
-        placed.sort_by_key(|&(position, _)| position);
+        placed.arrange_by_key(|&(position, _)| position);
         let mut blocks = blocks.finish()?;
-        blocks.sort_by_key(|planned| first(planned, sources));
+        blocks.arrange_by_key(|planned| first(planned, sources));
         // In the order of the reference: that of the sources, except for blocks, which come first.
         self.tensors = blocks;
         self.tensors.extend(placed.into_iter().map(|(_, planned)| planned));

@@ -12,6 +12,7 @@ mod unigram;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::rc::Rc;
+use ztensor_core::arrange::Arrange;
 
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::syntax::json::{Reader, Unique, keep_last};
@@ -144,7 +145,7 @@ impl Model<'_> {
             tokens.push(text.into_owned(), -1000.0, kind);
         }
         let mut beyond: Vec<&Added<'_>> = added.iter().filter(|token| token.number >= base).collect();
-        beyond.sort_by_key(|token| token.number);
+        beyond.arrange_by_key(|token| token.number);
         beyond.dedup_by_key(|token| token.number);
         for token in beyond {
             let kind = if specials.contains(token.text) { CONTROL } else { USER_DEFINED };

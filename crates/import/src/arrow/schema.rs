@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, HashSet};
+use ztensor_core::arrange::Arrange;
 
 use ciborium::Value;
 use ztensor_core::checked::product;
@@ -267,7 +268,7 @@ fn fixed_shape(metadata: &Metadata) -> Option<Shaped> {
     let Some((dims, order)) = read else { return Some(Shaped::Bad) };
     let order = if order.is_empty() { (0..dims.len()).collect() } else { order };
     let mut sorted = order.clone();
-    sorted.sort_unstable();
+    sorted.arrange();
     let is_order = sorted.iter().copied().eq(0..dims.len());
     Some(if is_order { Shaped::Is(dims, order) } else { Shaped::Bad })
 }

@@ -1,6 +1,7 @@
 //! Arrays above 1 GiB: a map with the chunks of the flattened array, each of them an array (`_chunk`).
 #![forbid(unsafe_code)]
 
+use ztensor_core::arrange::Arrange;
 use ztensor_core::checked::product;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::model::{Blob, ByteOrder, DType, Data, Piece};
@@ -79,7 +80,7 @@ fn numbered<T>(
         };
         values.push((number, value));
     }
-    values.sort_by_key(|(number, _)| *number);
+    values.arrange_by_key(|(number, _)| *number);
     if values.iter().zip(0..).any(|((number, _), nth)| *number != nth) {
         return Err(malformed("its parts are not numbered from 0 on", start));
     }

@@ -5,6 +5,7 @@ use ciborium::Value;
 use hdf5_reader::btree_v2::BTreeV2Record;
 use hdf5_reader::messages::attribute_info;
 use hdf5_reader::messages::dataspace::{self, DataspaceMessage, DataspaceType};
+use ztensor_core::arrange::Arrange;
 use ztensor_core::checked::{product, slice};
 use ztensor_core::error::{Code, Error, NAME, Result, short};
 use ztensor_core::model::{ByteOrder, DType};
@@ -63,7 +64,7 @@ fn dense(
         };
         records.push((creation_order, flags, heap_id));
     }
-    records.sort_by_key(|record| record.0);
+    records.arrange_by_key(|record| record.0);
     let mut found = Vec::new();
     for (_, flags, id) in records {
         let attribute = heap.get(&reader.bytes, &id).and_then(|bytes| {
@@ -73,7 +74,7 @@ fn dense(
         found.extend(reader.recover(attribute, problems)?);
     }
     if !info.creation_order_tracked {
-        found.sort_by(|one, other| one.name.cmp(&other.name));
+        found.arrange_by(|one, other| one.name.cmp(&other.name));
     }
     Ok(found)
 }

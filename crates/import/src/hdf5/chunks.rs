@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::sync::{Arc, Mutex};
+use ztensor_core::arrange::Arrange;
 
 use hdf5_reader::btree_v1::BTreeV1Key;
 use hdf5_reader::btree_v2::BTreeV2Header;
@@ -183,7 +184,7 @@ impl Table {
             let offset = self.range.base.saturating_add(entry.address);
             entries.push(Entry { nth, chunk: Chunk { offset, stored, skipped: skipped | self.skipped() } });
         }
-        entries.sort_unstable_by_key(|entry| entry.nth);
+        entries.arrange_by_key(|entry| entry.nth);
         if entries.windows(2).any(|pair| matches!(pair, [one, other] if one.nth == other.nth)) {
             return Err(Error::new(Code::BadIndex, "two chunks have the same position in their dataset"));
         }

@@ -4,6 +4,7 @@
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
+use ztensor_core::arrange::Arrange;
 
 use hdf5_reader::btree_v2::BTreeV2Record;
 use hdf5_reader::error::Error as Refusal;
@@ -81,9 +82,9 @@ impl Group {
             reader.recover(read, problems)?;
         }
         if links.iter().all(|link| link.order.is_some()) {
-            links.sort_by_key(|link| link.order);
+            links.arrange_by_key(|link| link.order);
         } else {
-            links.sort_by(|one, other| one.name.cmp(&other.name));
+            links.arrange_by(|one, other| one.name.cmp(&other.name));
         }
         Ok(Self { links, names: OnceCell::new() })
     }

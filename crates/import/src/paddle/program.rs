@@ -2,6 +2,7 @@
 //! (a protobuf `ProgramDesc`).
 #![forbid(unsafe_code)]
 
+use ztensor_core::arrange::Arrange;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::formats::Input;
 use ztensor_core::limits::NAMES_BYTES;
@@ -29,7 +30,7 @@ pub fn names(input: &Input<'_>, records: usize, builder: &mut Builder) -> Result
         }
         match input.open(neighbor.file).and_then(|source| read(input, &*source)) {
             Ok(mut names) if names.len() == records => {
-                names.sort_unstable();
+                names.arrange();
                 names.dedup();
                 if names.len() == records {
                     return Ok(names);

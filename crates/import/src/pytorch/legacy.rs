@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use ztensor_core::arrange::Arrange;
 
 use ztensor_core::checked::{end_within, u64_le};
 use ztensor_core::error::{Code, Error, NAME, Result, short};
@@ -132,7 +133,7 @@ fn storages<'k>(main: &Pickle, keys: &'k Pickle, start: u64, input: &Input<'_>) 
     }
     let mut unknown: Vec<_> =
         kinds.values().filter(|kind| kind.unit().is_none()).map(|kind| kind.name).collect();
-    unknown.sort_unstable();
+    unknown.arrange();
     unknown.dedup();
     if let [_] = *unknown {
         // Use the element size with which the storages end exactly at the end of the file.

@@ -2,6 +2,7 @@
 //! `saved_tensor_slice_util.cc`, in the ordered code of `ordered_code.cc`.
 #![forbid(unsafe_code)]
 
+use ztensor_core::arrange::Arrange;
 use ztensor_core::checked::product;
 
 use super::bundle::Slice;
@@ -106,7 +107,7 @@ pub fn arrange(whole: &[u64], slices: &[Slice]) -> Result<TensorSlice, Unlike> {
     };
     let extents: Option<Vec<_>> = slices.iter().enumerate().map(along).collect();
     let mut extents = extents.ok_or(Unlike::Gaps)?;
-    extents.sort_unstable();
+    extents.arrange();
     let (mut end, mut runs) = (0_u64, Vec::with_capacity(extents.len()));
     for (start, length, at) in extents {
         if start != end {

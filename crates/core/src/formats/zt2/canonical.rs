@@ -1,6 +1,7 @@
 //! Checks whether a zTensor 2 file is in canonical form (§6.3), and reports each rule that it breaks.
 #![forbid(unsafe_code)]
 
+use crate::arrange::Arrange;
 use std::collections::{HashMap, HashSet};
 
 use unicode_normalization::is_nfc;
@@ -109,13 +110,13 @@ impl<'a> Form<'a> {
     fn parts(&mut self) -> Result<()> {
         let catalog = self.catalog;
         let mut tensors: Vec<Tensor<'a>> = catalog.iter().collect();
-        tensors.sort_by_key(|tensor| tensor.name());
+        tensors.arrange_by_key(|tensor| tensor.name());
         let mut seen = HashSet::new();
         for tensor in tensors {
             self.stop.check()?;
             let mut parts: Vec<(&str, &'a Component)> =
                 tensor.components().iter().map(|part| (catalog.label(part.role), part)).collect();
-            parts.sort_by_key(|&(role, _)| role);
+            parts.arrange_by_key(|&(role, _)| role);
             for (role, part) in parts {
                 let first = part.file() == 0 && seen.insert((part.offset(), part.stored_length()));
                 for error in self.part(part, first)? {
@@ -217,7 +218,7 @@ impl<'a> Form<'a> {
         }
         let mut taken = std::mem::take(&mut self.placed);
         taken.push((footer.offset, footer.length));
-        taken.sort_unstable();
+        taken.arrange();
         let mut end = MAGIC.len() as u64;
         for (offset, length) in taken {
             if let Some(at) = self.first_set(end, offset)? {

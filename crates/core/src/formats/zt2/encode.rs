@@ -1,6 +1,7 @@
 //! Encodes a catalog as the manifest (§3) and footer (§2.3) of a zTensor 2 file.
 #![forbid(unsafe_code)]
 
+use crate::arrange::Arrange;
 use ciborium::Value;
 
 use super::footer::{DATA_SHARD_FOOTER, MIN_ALIGNMENT};
@@ -38,7 +39,7 @@ fn manifest(catalog: &Catalog, shards: &[Shard]) -> Result<Vec<u8>> {
         encoder.text("shards");
         encoder.map(shards.len());
         let mut sorted: Vec<&Shard> = shards.iter().collect();
-        sorted.sort_by_key(|shard| sort_key(&shard.name));
+        sorted.arrange_by_key(|shard| sort_key(&shard.name));
         for shard in sorted {
             encoder.text(&shard.name);
             encoder.map(2);
@@ -51,7 +52,7 @@ fn manifest(catalog: &Catalog, shards: &[Shard]) -> Result<Vec<u8>> {
     encoder.text("objects");
     encoder.map(catalog.len());
     let mut tensors: Vec<_> = catalog.iter().collect();
-    tensors.sort_unstable_by_key(|tensor| sort_key(tensor.name()));
+    tensors.arrange_by_key(|tensor| sort_key(tensor.name()));
     for tensor in tensors {
         encoder.text(tensor.name());
         object(&mut encoder, catalog, tensor, shards)?;
@@ -74,7 +75,7 @@ pub fn object(encoder: &mut Encoder, catalog: &Catalog, tensor: Tensor<'_>, shar
     encoder.text("parts");
     encoder.map(tensor.components().len());
     let mut components: Vec<_> = tensor.components().iter().collect();
-    components.sort_by_key(|component| sort_key(catalog.label(component.role)));
+    components.arrange_by_key(|component| sort_key(catalog.label(component.role)));
     for component in components {
         encoder.text(catalog.label(component.role));
         part(encoder, component, shards);

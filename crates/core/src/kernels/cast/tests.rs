@@ -1,3 +1,4 @@
+use crate::arrange::Arrange;
 use std::sync::LazyLock;
 
 use half::{bf16, f16};
@@ -97,7 +98,7 @@ fn code(to: DType, from: DType, element: &[u8]) -> u16 {
 fn edges(dtype: DType) -> Vec<f64> {
     let mut finite: Vec<f64> =
         values(dtype).into_iter().map(|(_, value)| value).filter(|v| v.is_finite()).collect();
-    finite.sort_by(f64::total_cmp);
+    finite.arrange_by(f64::total_cmp);
     let middles: Vec<f64> = finite.windows(2).map(|pair| f64::midpoint(pair[0], pair[1])).collect();
     let near =
         finite.into_iter().chain(middles).flat_map(|value| [value, value.next_up(), value.next_down()]);

@@ -1,6 +1,7 @@
 //! Sorts rows in memory into the order that version 2 requires.
 #![forbid(unsafe_code)]
 
+use crate::arrange::Arrange;
 use std::ops::Range;
 
 use crate::error::{Code, Error, Result};
@@ -33,7 +34,7 @@ pub fn sorted(
         }
         order.clear();
         order.extend(0..row.len());
-        order.sort_by_key(|&index| row.get(index));
+        order.arrange_by_key(|&index| row.get(index));
         if let Some(pair) = order.windows(2).find(|pair| row.get(pair[0]) == row.get(pair[1])) {
             let column = row.get(pair[0]).copied().unwrap_or_default();
             return Err(twice(column, first + (at - 1) as u64));

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
+use ztensor_core::arrange::Arrange;
 
 use base64::Engine as _;
 use ztensor_core::error::{Code, Error, Result};
@@ -248,7 +249,7 @@ fn merges(by_rank: &[Vec<u8>]) -> Result<Vec<String>> {
             ));
         };
         left_bytes = left;
-        pairs.sort_unstable_by_key(|&(left, right, ..)| (*left, *right));
+        pairs.arrange_by_key(|&(left, right, ..)| (*left, *right));
         merges.extend(pairs.iter().map(|(.., left, right)| format!("{} {}", spelled(left), spelled(right))));
     }
     Ok(merges)
