@@ -55,7 +55,7 @@ await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
 const browser = await startChromium()
 const page = await browser.newPage()
 await page.goto(`http://127.0.0.1:${server.address().port}/`)
-const names = ['many.safetensors', 'zstd.zt', 'q4_k.gguf', 'large.safetensors']
+const names = ['many.safetensors', 'f32.safetensors', 'zstd.zt', 'q4_k.gguf', 'large.safetensors']
 await page.locator('input').setInputFiles(names.map(path))
 
 const found = await page.evaluate(
@@ -90,6 +90,11 @@ const found = await page.evaluate(
     }
     if ((await list()) !== (await byHand())) throw new Error('the loaders differ')
     const opening = { ours: await timed(list), byHand: await timed(byHand) }
+    const raw = await open(files['f32.safetensors'])
+    const [stored] = raw.values()
+    const slice = () => files['f32.safetensors'].slice(-stored.byteLength).arrayBuffer()
+    const plain = { ours: await timed(() => stored.load()), byHand: await timed(slice) }
+    raw.close()
     const loading = {}
     for (const name of ['zstd.zt', 'q4_k.gguf']) {
       const file = await open(files[name])
@@ -106,7 +111,7 @@ const found = await page.evaluate(
       heap = Math.max(heap, performance.memory.usedJSHeapSize - before)
     })
     if (bytes !== LARGE) throw new Error(`${bytes} bytes`)
-    return { opening, loading, heap }
+    return { opening, plain, loading, heap }
   },
   { ROUNDS, LARGE },
 )
@@ -130,6 +135,10 @@ for (const name of ['zstd.zt', 'q4_k.gguf']) {
 
 const { ours, byHand } = found.opening
 console.log(`open and list ${MANY} tensors: ${ours.toFixed(0)} ms, ${(ours / byHand).toFixed(1)} × a loader by hand`)
+const plain = SIZE / 2 ** 20 / (found.plain.ours / 1000)
+console.log(
+  `raw float32: ${plain.toFixed(0)} MiB/s, ${(found.plain.ours / found.plain.byHand).toFixed(1)} × the time of a slice by hand`,
+)
 for (const [name, what] of [
   ['zstd.zt', 'zstd to float32'],
   ['q4_k.gguf', 'q4_k to float32'],

@@ -38,6 +38,12 @@ const verified = ({ ok, checked, undigested, failures }) => [
   failures.map(({ code, tensor, component }) => [code, tensor, component]),
 ]
 
+/** Loads a tensor into an array that the caller has. */
+async function intoArray(tensor, as) {
+  const loaded = await tensor.load({ as })
+  return ArrayBuffer.isView(loaded) ? tensor.load({ as, into: new loaded.constructor(loaded.length) }) : loaded
+}
+
 async function describeTensor(tensor, counts, describe) {
   const { name, dtype, shape, layout, byteLength, kind, storageType } = tensor
   const lines = [name, dtype, shape, layout, byteLength, kind, storageType, text(tensor.attributes)]
@@ -47,6 +53,8 @@ async function describeTensor(tensor, counts, describe) {
   }
   await read(() => tensor.load())
   await read(() => tensor.load({ as: 'float32' }))
+  await read(() => intoArray(tensor))
+  await read(() => intoArray(tensor, 'float32'))
   await read(() => tensor.load({ as: 'int32' }))
   if (shape.length > 0) {
     const [rows] = shape

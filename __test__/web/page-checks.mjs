@@ -59,6 +59,8 @@ async function withWorkers(use) {
 const CALLS = {
   load: (file) => file.tensor('frames').load(),
   'load as float32': (file) => file.tensor('frames').load({ as: 'float32' }),
+  'load into an array': (file) =>
+    file.tensor('frames').load({ as: 'float32', into: new Float32Array(file.tensor('frames').size) }),
   'load of a slice': (file) => file.tensor('frames').load({ slice: [[0, 2]] }),
   take: (file) => file.tensor('frames').take([1, 0]),
   loadTo: (file) => file.tensor('frames').loadTo(() => {}),
@@ -74,6 +76,8 @@ const WITH_SIGNAL = {
   ...CALLS,
   load: (file, options) => file.tensor('frames').load(options),
   'load as float32': (file, options) => file.tensor('frames').load({ as: 'float32', ...options }),
+  'load into an array': (file, options) =>
+    file.tensor('frames').load({ as: 'float32', into: new Float32Array(file.tensor('frames').size), ...options }),
   'load of a slice': (file, options) => file.tensor('frames').load({ slice: [[0, 2]], ...options }),
   take: (file, options) => file.tensor('frames').take([1, 0], options),
   loadTo: (file, options) => file.tensor('frames').loadTo(() => {}, options),
@@ -128,6 +132,38 @@ const both = (worker) => ({
       await isAborted
       state.isOpen = false
       equal((await call(file)) !== null, true, `${what} after an abort`)
+      file.close()
+    }
+  },
+
+  async 'an aborted load writes no more into the array'({ open }) {
+    const compressed = await fetched('zt2-zstd.zt')
+    const plain = new Uint8Array(await safetensors('frames', new Array(1000).fill(1)).arrayBuffer())
+    for (const bytes of [compressed, plain]) {
+      const answers = []
+      const [source, state] = await stalled(bytes, (_signal, offset, length) => {
+        stop.abort('enough')
+        return new Promise((resolve) => {
+          answers.push(() => resolve(bytes.subarray(offset, offset + length)))
+        })
+      })
+      const stop = new AbortController()
+      const file = await open(source, { worker })
+      const tensor = file.tensor('frames')
+      const as = bytes === compressed ? 'float32' : undefined
+      const into = new Float32Array(tensor.size)
+      state.isOpen = true
+      equal(await rejected(tensor.load({ as, into, signal: stop.signal })), 'enough')
+      state.isOpen = false
+      into.fill(7)
+      equal(answers.length > 0, true, 'a read was under way')
+      for (const answer of answers) answer()
+      await tensor.load({ as })
+      equal(
+        into.findIndex((value) => value !== 7),
+        -1,
+        'the first element that was written',
+      )
       file.close()
     }
   },

@@ -47,6 +47,21 @@ export type {
   WriteWarning,
 } from './binding.js'
 
+/** What the binding of browsers does in addition. */
+export interface FillsMemory {
+  /**
+   * Loads all elements of a component, or without one a quantized tensor as float32, into the caller's memory, which `output` returns before
+   * each write. Resolves to false, and has written nothing, if the elements must be loaded at once.
+   */
+  loadInto?(
+    ordinal: number,
+    component: number | undefined,
+    widen: boolean,
+    output: () => Uint8Array,
+    control: Binding.Control,
+  ): Promise<boolean>
+}
+
 /** The kinds of work whose total size is checked. */
 export type TotalWork = Parameters<Binding.NativeFile['checkTotal']>[1]
 

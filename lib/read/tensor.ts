@@ -12,7 +12,14 @@ import {
   toBuffer,
   toBufferSync,
 } from '../native/memory.js'
-import { binding, type LoadRequest, MAX_BUFFER, type NativeControl, type NativeMemory } from '../native/native.js'
+import {
+  binding,
+  type FillsMemory,
+  type LoadRequest,
+  MAX_BUFFER,
+  type NativeControl,
+  type NativeMemory,
+} from '../native/native.js'
 import {
   optional,
   readOptions,
@@ -479,6 +486,10 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
         return data
       }
     }
+    if (deferred && (await this.#filled(quantized, as !== undefined, target, signal))) {
+      toFileOrder(target, dtype)
+      return target
+    }
     const stage = await this.#store.stage(this.#ordinal, undefined, signal)
     const { native } = this.#store
     if (deferred) request.deferred = true
@@ -591,6 +602,20 @@ export class Tensor<D extends DType | undefined = DType | undefined> {
       this.#store.throwIfClosed()
       throw publicError(thrown, path)
     }
+  }
+
+  /** Loads all elements into `target`, if the binding can. */
+  async #filled(quantized: boolean, widen: boolean, target: ArrayBufferView, signal?: AbortSignal): Promise<boolean> {
+    const native = this.#store.native as FillsMemory
+    if (native.loadInto === undefined) return false
+    const { byteLength } = target
+    const output = () => {
+      checkTarget(target, byteLength)
+      return new Uint8Array(target.buffer, target.byteOffset, byteLength)
+    }
+    const component = quantized ? undefined : this.#dataOrdinal()
+    const load = native.loadInto.bind(native, this.#ordinal, component, widen, output)
+    return run(this.#store, { signal }, load)
   }
 
   async #deliver(

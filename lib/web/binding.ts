@@ -32,6 +32,8 @@ import { type FileSource, fetchEach, PIECE, type Piece, reads, type Span, type T
 const MAX_DECODED = 2 ** 30
 /** Bytes that are decoded at once, into memory that is used again. */
 const DECODED = 4 * 2 ** 20
+/** Bytes that are read at once to be decoded, if the source can. */
+const LARGE_PIECE = 64 * 2 ** 20
 /** Up to this size, tensors are loaded together in the module. Larger ones need not enter it. */
 const SMALL = 2 ** 20
 
@@ -143,6 +145,32 @@ function allocated(length: number): Uint8Array<ArrayBuffer> {
       code: 'ZT_LIMIT',
       message: `${length} bytes are more than this browser gives one array: use loadTo()`,
     })
+  }
+}
+
+/** Where the elements of a tensor go. */
+interface Target {
+  /** The memory for all elements, before each write. */
+  output(length: number): Uint8Array
+  /** Takes memory that has all elements. Without it, they must be written to `output`. */
+  give?(bytes: Uint8Array<ArrayBuffer>): void
+}
+
+/** Memory of JavaScript that is allocated when its length is known. */
+class Allocated implements Target {
+  #bytes: Uint8Array<ArrayBuffer> | undefined
+
+  output(length: number): Uint8Array {
+    this.#bytes ??= allocated(length)
+    return this.#bytes
+  }
+
+  give(bytes: Uint8Array<ArrayBuffer>): void {
+    this.#bytes = bytes
+  }
+
+  get whole(): Memory {
+    return new Memory(this.#bytes ?? allocated(0))
   }
 }
 
@@ -589,24 +617,35 @@ export class NativeFile implements Omit<Binding.NativeFile, Staging>, Opening {
     return this.#with(spans, signal, () => this.#session.settled(operation, message, signal, take))
   }
 
-  /** The elements of a component that the host reads by itself; undefined if it must be decoded. */
+  /**
+   * Reads the elements of a component without the module. Returns whether that is possible: otherwise they must be decoded.
+   */
   async #plain(
     ordinal: number,
     component: number,
     ranges: readonly number[] | undefined,
+    target: Target,
     control: Control,
-  ): Promise<Memory | undefined> {
+  ): Promise<boolean> {
     const place = (message: Message) => message.number(ordinal, component)
     const reply = this.#ask('direct', (message) => place(message).maybeNumbers(ranges))
-    if (reply.isAtEnd) return undefined
+    if (reply.isAtEnd) return false
     const [file, offset, length, isHashed] = [reply.number(), reply.number(), reply.number(), reply.flag()]
     const source = this.#sourceOf(file)
-    if (source === undefined) return undefined
-    const target = allocated(length)
-    const spans = length === 0 ? [] : reads([{ offset, length }])
-    await fetchEach(source, spans, control.signal, (piece) => target.set(piece.bytes, piece.offset - offset))
-    if (isHashed) await this.#session.alone(() => this.#hash(place, target, control))
-    return new Memory(target)
+    if (source === undefined) return false
+    const { signal } = control
+    if (target.give !== undefined && length > 0 && length <= (source.maxOwnRead ?? 0))
+      target.give((await source.read(offset, length, signal)) as Uint8Array<ArrayBuffer>)
+    else {
+      const put = (bytes: Uint8Array, at: number) => {
+        signal.throwIfAborted()
+        target.output(length).set(bytes, at)
+      }
+      const spans = length === 0 ? [] : reads([{ offset, length }])
+      await fetchEach(source, spans, signal, (piece) => put(piece.bytes, piece.offset - offset))
+    }
+    if (isHashed) await this.#session.alone(() => this.#hash(place, target.output(length), control))
+    return true
   }
 
   /** Checks the digest of bytes, piece by piece. */
@@ -624,28 +663,42 @@ export class NativeFile implements Omit<Binding.NativeFile, Staging>, Opening {
     }
   }
 
-  /** Elements as float32, decoded piece by piece; undefined if they must be loaded at once. */
-  async #deferred(ordinal: number, component: number | undefined, control: Control): Promise<Memory | undefined> {
+  /** Decodes elements as float32 piece by piece. Returns whether that is possible: otherwise they must be loaded at once. */
+  async #deferred(ordinal: number, component: number | undefined, target: Target, control: Control): Promise<boolean> {
     const { signal } = control
     return this.#with(this.#spans(ordinal, component), signal, async () => {
       const place = new Message().number(0, ordinal).maybe(component)
       const length = await this.#session.settled('defer', place, signal, (bytes) => new Reply(bytes).number())
-      if (length < 0) return undefined
-      const target = allocated(length)
+      if (length < 0) return false
       for (let at = 0; at < length; at += DECODED) {
         if (at > 0) await turn()
         const piece = new Message().number(0, at, Math.min(DECODED, length - at))
-        await this.#session.settled('fill', piece, signal, (bytes) => target.set(bytes, at))
+        await this.#session.settled('fill', piece, signal, (bytes) => {
+          signal.throwIfAborted()
+          target.output(length).set(bytes, at)
+        })
       }
-      return new Memory(target)
+      return true
     })
   }
 
+  loadInto(
+    ordinal: number,
+    component: number | undefined,
+    widen: boolean,
+    output: () => Uint8Array,
+    control: Control,
+  ): Promise<boolean> {
+    return widen || component === undefined
+      ? this.#deferred(ordinal, component, { output }, control)
+      : this.#plain(ordinal, component, undefined, { output }, control)
+  }
+
   async load(ordinal: number, component: number, { ranges, widen }: LoadRequest, control: Control): Promise<Memory> {
-    const plain = widen ? undefined : await this.#plain(ordinal, component, ranges, control)
-    const memory =
-      plain ?? (widen && ranges === undefined ? await this.#deferred(ordinal, component, control) : undefined)
-    if (memory !== undefined) return memory
+    const memory = new Allocated()
+    if (!widen && (await this.#plain(ordinal, component, ranges, memory, control))) return memory.whole
+    if (widen && ranges === undefined && (await this.#deferred(ordinal, component, memory, control)))
+      return memory.whole
     const spans = ranges === undefined ? this.#spans(ordinal, component) : []
     const fill = (message: Message) => message.number(ordinal, component).flag(widen).maybeNumbers(ranges)
     return new Memory(await this.#call('load', fill, spans, control, owned))
@@ -658,8 +711,8 @@ export class NativeFile implements Omit<Binding.NativeFile, Staging>, Opening {
     control: Control,
   ): Promise<Memory> {
     const whole = ranges === undefined || ranges === null
-    const memory = whole ? await this.#deferred(ordinal, undefined, control) : undefined
-    if (memory !== undefined) return memory
+    const memory = new Allocated()
+    if (whole && (await this.#deferred(ordinal, undefined, memory, control))) return memory.whole
     const fill = (message: Message) => message.number(ordinal).maybeNumbers(ranges)
     return new Memory(await this.#call('dequantize', fill, whole ? this.#spans(ordinal) : [], control, owned))
   }
@@ -820,7 +873,9 @@ export class NativeFile implements Omit<Binding.NativeFile, Staging>, Opening {
     const fetching = Array.from(byFile, ([file, own]) => {
       const name = this.#nameOf(file)
       const source = this.#sourceOf(file)
-      return source && fetchEach(source, reads(own), signal, (piece) => each(name, piece))
+      if (source === undefined) return undefined
+      const size = source.maxOwnRead === undefined ? PIECE : LARGE_PIECE
+      return fetchEach(source, reads(own, size), signal, (piece) => each(name, piece))
     })
     await Promise.all(fetching)
   }

@@ -5,6 +5,8 @@ export interface FileSource {
   readonly byteLength: number
   /** Returns exactly `length` bytes. Rejects with an error of the binding. */
   read(offset: number, length: number, signal: AbortSignal): Promise<Uint8Array>
+  /** Maximum bytes that one read may have, if each read returns memory that nothing else uses. */
+  readonly maxOwnRead?: number
   /** A part of the file as a Blob, if it has one. */
   blob?(offset: number, length: number): Blob
   /** What a worker can read the file from. Without it, the worker asks for its bytes. */
@@ -58,7 +60,7 @@ export const PIECE = 8 * 2 ** 20
 const AT_ONCE = 6
 
 /** Joins ranges that are close to each other, and divides long ones. */
-export function reads(spans: readonly Span[]): Span[] {
+export function reads(spans: readonly Span[], piece: number = PIECE): Span[] {
   const sorted = [...spans].sort((a, b) => a.offset - b.offset)
   const joined: { offset: number; length: number }[] = []
   for (const { offset, length } of sorted) {
@@ -68,9 +70,9 @@ export function reads(spans: readonly Span[]): Span[] {
     else joined.push({ offset, length })
   }
   return joined.flatMap(({ offset, length }) =>
-    Array.from({ length: Math.ceil(length / PIECE) }, (_, at) => ({
-      offset: offset + at * PIECE,
-      length: Math.min(PIECE, length - at * PIECE),
+    Array.from({ length: Math.ceil(length / piece) }, (_, at) => ({
+      offset: offset + at * piece,
+      length: Math.min(piece, length - at * piece),
     })),
   )
 }
@@ -114,6 +116,8 @@ export function blobSource(blob: Blob, failed: (error: unknown) => Error): FileS
         throw failed(error)
       }
     },
+    // Twice as fast as pieces.
+    maxOwnRead: 2 ** 30,
     blob: (offset, length) => blob.slice(offset, offset + length),
     posted: { kind: 'blob', blob },
   }

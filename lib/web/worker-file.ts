@@ -151,6 +151,11 @@ export class WorkerFile extends NativeFile {
     return memory(this.#thread.ask('load', [ordinal, component, request], control))
   }
 
+  /** The worker has no access to the caller's memory. */
+  override async loadInto(): Promise<boolean> {
+    return false
+  }
+
   override dequantize(...[ordinal, ranges, deferred, control]: Parameters<NativeFile['dequantize']>): Promise<Memory> {
     return memory(this.#thread.ask('dequantize', [ordinal, ranges, deferred], control))
   }
