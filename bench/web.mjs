@@ -103,6 +103,26 @@ const found = await page.evaluate(
       loading[name] = await timed(() => tensor.load({ as: 'float32', into }))
       file.close()
     }
+    const { convert, init } = await import('/packages/web/convert.js')
+    await init()
+    const quantizing = {}
+    for (const worker of [false, true]) {
+      let [last, longest] = [performance.now(), 0]
+      const watch = setInterval(() => {
+        const now = performance.now()
+        longest = Math.max(longest, now - last)
+        last = now
+      }, 1)
+      const begun = performance.now()
+      await convert(files['f32.safetensors'], undefined, {
+        format: 'gguf',
+        checkpoint: false,
+        quantize: 'q4_k',
+        worker,
+      })
+      quantizing[worker ? 'in a worker' : 'in the page'] = { time: performance.now() - begun, longest }
+      clearInterval(watch)
+    }
     const file = await open(files['large.safetensors'])
     let [bytes, heap] = [0, 0]
     const before = performance.memory.usedJSHeapSize
@@ -111,7 +131,7 @@ const found = await page.evaluate(
       heap = Math.max(heap, performance.memory.usedJSHeapSize - before)
     })
     if (bytes !== LARGE) throw new Error(`${bytes} bytes`)
-    return { opening, plain, loading, heap }
+    return { opening, plain, loading, quantizing, heap }
   },
   { ROUNDS, LARGE },
 )
@@ -146,5 +166,9 @@ for (const [name, what] of [
   const rate = SIZE / 2 ** 20 / (found.loading[name] / 1000)
   const ratio = native[name] / found.loading[name]
   console.log(`${what}: ${rate.toFixed(0)} MiB/s, ${ratio.toFixed(2)} × the addon on all cores`)
+}
+for (const [where, { time, longest }] of Object.entries(found.quantizing)) {
+  const rate = (SIZE / 4 / 1e3 / time).toFixed(1)
+  console.log(`float32 to q4_k ${where}: ${rate} M weights/s, the page waits ${longest.toFixed(0)} ms at most`)
 }
 console.log(`1 GiB by loadTo: ${(found.heap / 2 ** 20).toFixed(1)} MiB of JavaScript's heap beyond the start`)

@@ -84,6 +84,7 @@ export function Convert({ file, name }: { file: TensorFile; name: string }): VNo
       const { tensors, skipped, blob } = await convert(file, target, {
         ...options,
         ...quantize,
+        worker: true,
         signal: own.signal,
         onProgress: ({ bytes, totalBytes }) =>
           setDoing({ state: 'writing', share: totalBytes === 0 ? undefined : bytes / totalBytes }),

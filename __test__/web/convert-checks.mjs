@@ -152,6 +152,7 @@ export const convertChecks = {
         /imatrix is the path of a file: quantize with it in Node/,
       ],
       [{ format: 'safetensors', overwrite: true }, /overwrite is for paths/],
+      [{ format: 'safetensors', worker: true }, /worker is for browsers/],
       [{ format: 'gguf', checkpoint: true }, /checkpoint needs the path or the URL/],
     ]) {
       const error = await rejection(convert(source(1, 256), undefined, options))

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { some } from '../helpers/campaign.mjs'
 import { TARGETS } from './conversions.mjs'
 import { checks } from './page-checks.mjs'
+import { checks as convertChecks } from './page-convert-checks.mjs'
 
 /** What needs a file system of the origin, which some builds of WebKit lack. */
 const NEEDS_FILES = new Set(['worker: the page reads no data of a Blob, a handle or a URL'])
@@ -45,11 +46,11 @@ async function describeInPage([path, as, options]) {
   }
 }
 
-/** Runs one of the checks of the page. Runs in the page. */
-async function runCheck(title) {
-  const { checks } = await import('/__test__/web/page-checks.mjs')
+/** Runs one of the checks of a module. Runs in the page. */
+async function runCheck([module, title]) {
+  const { checks } = await import(module)
   try {
-    await checks[title](await import('/packages/web/index.js'))
+    await checks[title](await import('/packages/web/index.js'), await import('/packages/web/convert.js'))
     return 'as expected'
   } catch (error) {
     return `${error} ${error.stack}`
@@ -73,13 +74,14 @@ async function describeFolderInPage([title, names]) {
   return describeFolder(web, root, 'root')
 }
 
-/** Converts a file to each target: to a file of the origin, to a stream, and to Blobs. Runs in the page. */
-async function convertInPage([path, hasFiles]) {
+/** Converts a file to each target: to a file of the origin, to a stream, and to Blobs; some in workers. Runs in the page. */
+async function convertInPage([path, hasFiles, at]) {
   const { describeConversion, TARGETS } = await import('/__test__/web/conversions.mjs')
   const { convert } = await import('/packages/web/convert.js')
   const counts = { files: 0, bytes: 0, errors: 0 }
   const all = []
-  for (const [target, options] of Object.entries(TARGETS)) {
+  for (const [turn, [target, given]] of Object.entries(TARGETS).entries()) {
+    const options = { ...given, worker: (at + turn) % 4 === 0 }
     const convertTo = async (options) => {
       const url = new URL(path, location.href)
       if (target === 'safetensors' && hasFiles) {
@@ -186,7 +188,11 @@ export async function checkInBrowser(name, page, cases, has, check, step) {
   }
   for (const title of has('page') ? Object.keys(checks) : [])
     if (hasFiles || !NEEDS_FILES.has(title))
-      check(`${name}: ${title}`, await page.evaluate(runCheck, title), 'as expected')
+      check(`${name}: ${title}`, await page.evaluate(runCheck, ['/__test__/web/page-checks.mjs', title]), 'as expected')
+  for (const title of has('convert') ? Object.keys(convertChecks) : []) {
+    const found = await page.evaluate(runCheck, ['/__test__/web/page-convert-checks.mjs', title])
+    check(`${name}: ${title}`, found, 'as expected')
+  }
   if (has('look')) {
     const [heading, summary, values] = await page.evaluate(look, ['/fixtures/zt2-zstd.zt', '/build/page/index.html'])
     check(`${name}: the page shows a model: ${summary}, ${values}`, heading, 'zt2-zstd.zt')
@@ -197,8 +203,9 @@ export async function checkInBrowser(name, page, cases, has, check, step) {
     check(`${name}: ${title}`, await page.evaluate(describeFolderInPage, [title, names]), ofFolders[at])
   }
   const all = {}
-  for (const file of part(toConvert)) {
-    const [stated, counts] = await page.evaluate(convertInPage, [`/fixtures/${encodeURI(file)}`, hasFiles])
+  for (const [at, file] of part(toConvert).entries()) {
+    const given = [`/fixtures/${encodeURI(file)}`, hasFiles, at]
+    const [stated, counts] = await page.evaluate(convertInPage, given)
     total(all, counts)
     for (const [target, found] of stated)
       check(`${name}: ${file} to ${target}`, found, ofConversions[`${file} to ${target}`])

@@ -1,11 +1,11 @@
 // What @ztensor/web does in a page beyond reading as the addon does: workers, aborts, closed files, memory. Runs in the page.
 
-const equal = (found, expected, what = '') => {
+export const equal = (found, expected, what = '') => {
   const [a, b] = [JSON.stringify(found), JSON.stringify(expected)]
   if (a !== b) throw new Error(`${what} is ${a}, not ${b}`)
 }
 
-const rejected = async (promise) => {
+export const rejected = async (promise) => {
   try {
     await promise
   } catch (error) {
@@ -17,7 +17,7 @@ const rejected = async (promise) => {
 const fetched = async (name) => new Uint8Array(await (await fetch(`/fixtures/${name}`)).arrayBuffer())
 
 /** A safetensors file of one float32 tensor. */
-function safetensors(name, values) {
+export function safetensors(name, values) {
   const bytes = new Uint8Array(Float32Array.from(values).buffer)
   const json = JSON.stringify({ [name]: { dtype: 'F32', shape: [values.length], data_offsets: [0, bytes.length] } })
   const head = new Uint8Array(8 + json.length)
@@ -35,7 +35,7 @@ async function stalled(bytes, answer) {
 }
 
 /** Records the workers that are started while `use` runs. */
-async function withWorkers(use) {
+export async function withWorkers(use) {
   const { Worker } = globalThis
   const workers = []
   globalThis.Worker = class extends Worker {

@@ -37,9 +37,10 @@ export async function withoutAttributes(native: NativeConversion): Promise<ZTens
 }
 
 /** All errors of pages of the binding. */
-async function errorsOf(next: () => NativeError[]): Promise<ZTensorError[]> {
+async function errorsOf(next: () => NativeError[] | Promise<NativeError[]>): Promise<ZTensorError[]> {
   const all: ZTensorError[] = []
-  for (let page = next(); page.length > 0; page = next()) {
+  // In a worker of a browser, the binding answers later.
+  for (let page = await next(); page.length > 0; page = await next()) {
     for (const { code, message, ...where } of page) all.push(new ZTensorError(code as ErrorCode, message, where))
     await nextTurn()
   }

@@ -1,4 +1,4 @@
-// Calls between a page and its worker, in both directions. Buffers in results are transferred.
+// Calls between a page and its worker, in both directions. Buffers in arguments and results are transferred.
 import { messageOf } from '../native/realm.js'
 import { native, type Thrown, takePanic } from './module.js'
 
@@ -82,7 +82,7 @@ export class Channel {
         progress: (counts) => control.set?.(counts),
       })
       signal.addEventListener('abort', abort)
-      this.#post({ id, kind: 'ask', what, args })
+      this.#post({ id, kind: 'ask', what, args }, buffersOf(args))
     })
   }
 

@@ -15,15 +15,12 @@ import type {
 import { type Control, type FileSpan, type NativeFile, readSpans, type Session } from './binding.js'
 import { Message, Reply } from './message.js'
 import { native, type Operation, readError, Wasm } from './module.js'
+import type { Thread } from './thread.js'
+import { ThreadConversion } from './thread-conversion.js'
+import type { Sink } from './tree.js'
 
 /** The module that writes. */
 export const writer: Wasm = new Wasm('ztensor-convert.wasm', () => new URL('ztensor-convert.wasm', import.meta.url))
-
-/** Receives the bytes of a file, in order. */
-export interface Sink {
-  /** Resolves when it accepts more. */
-  write(bytes: Uint8Array<ArrayBuffer>): Promise<void>
-}
 
 /** Adds an attribute value, as `freezeChanges` makes it. */
 function putValue(message: Message, value: unknown): void {
@@ -311,9 +308,24 @@ export class NativeConversion {
   }
 }
 
+/** The worker of conversions that are created now. */
+let current: Thread | undefined
+
+/** Calls `begin`, which creates a conversion at once: in a worker, if there is one. */
+export function inThread<T>(thread: Thread | undefined, begin: () => T): T {
+  current = thread
+  try {
+    return begin()
+  } finally {
+    current = undefined
+  }
+}
+
 /** What conversions need of the binding. */
 export const conversions = {
-  NativeConversion,
+  NativeConversion: function create(...given: ConstructorParameters<typeof NativeConversion>) {
+    return current === undefined ? new NativeConversion(...given) : new ThreadConversion(current, writer, given)
+  },
   /** With `rename`, the metadata of a checkpoint is not listed as left out. */
   isCheckpoint: async () => false,
 }

@@ -1,16 +1,17 @@
 // The module @ztensor/web/convert: writes what @ztensor/web has opened.
 import { CONVERT_OPTIONS, type ConvertOptions, type ConvertPlan, type ConvertResult } from '../convert/options.js'
-import { planConversion } from '../convert/plan.js'
+import { type Conversion, planConversion } from '../convert/plan.js'
 import { validateConversion, writeConversion } from '../convert/write.js'
-import { invalid } from '../native/errors.js'
+import { invalid, rethrowNative } from '../native/errors.js'
 import { TensorFile } from '../read/file.js'
 import { readOptions } from '../values/arguments.js'
 import { binding } from './binding.js'
-import { conversions, writer } from './conversion.js'
+import { conversions, inThread, writer } from './conversion.js'
 import type { WasmSource } from './module.js'
-import { type InitOptions, open, type WebOpenOptions } from './open.js'
+import { type InitOptions, open, validateWorker, type WebOpenOptions } from './open.js'
 import { BlobTarget, outputTo, targetOf, type WebTarget } from './output.js'
 import type { WebSource } from './source.js'
+import { Thread } from './thread.js'
 
 export type { ConvertPlan, ConvertResult, WebTarget }
 
@@ -21,6 +22,8 @@ export interface WebConvertOptions
   extends Omit<ConvertOptions, 'imatrix' | 'maxShardBytes' | 'overwrite' | 'remote' | 'source'> {
   /** How to open the source. */
   readonly source?: WebOpenOptions | undefined
+  /** Read, convert and quantize in a worker, so that the page never waits: it only writes. False by default. */
+  readonly worker?: boolean | undefined
 }
 
 /** The result of a conversion. Without a target, it has the file. */
@@ -65,20 +68,32 @@ export async function convert(
   target?: WebTarget | null,
   options?: WebConvertOptions,
 ): Promise<WebConvertResult> {
-  const read = readOptions(options as ConvertOptions | undefined, CONVERT_OPTIONS)
+  const { worker: inWorker, ...read } = readOptions(options as ConvertOptions & Pick<WebConvertOptions, 'worker'>, [
+    ...CONVERT_OPTIONS,
+    'worker',
+  ])
   for (const [option, why] of Object.entries(OF_NODE))
     if (read[option as keyof ConvertOptions] !== undefined) throw invalid(TypeError, `${option} ${why}`, { option })
   const to = targetOf(target)
   const { given, job, skips, dryRun } = validateConversion({ ...read, source: undefined })
+  const hasThread = validateWorker(inWorker)
   await init()
   return withFile(source, options?.source, job.signal, async (file) => {
-    const conversion = await planConversion(file, { ...given, signal: job.signal })
+    const thread = hasThread
+      ? rethrowNative(
+          () =>
+            new Thread({ what: 'the conversion', afterwards: 'convert again, or without worker', instead: 'convert' }),
+        )
+      : undefined
+    let conversion: Conversion | undefined
     try {
+      conversion = await inThread(thread, () => planConversion(file, { ...given, signal: job.signal }))
       const output = outputTo(dryRun ? new BlobTarget() : to, job.signal)
       const { result } = await writeConversion(file, conversion, output, given, job, skips)
       return to instanceof BlobTarget && !dryRun ? { ...result, blob: to.blob } : result
     } finally {
-      ;(conversion.native as unknown as { close(): void }).close()
+      ;(conversion?.native as unknown as { close(): void } | undefined)?.close()
+      thread?.close()
     }
   })
 }

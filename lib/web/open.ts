@@ -57,6 +57,14 @@ export interface WebOpenOptions {
   readonly signal?: AbortSignal | undefined
 }
 
+/** Validates the option `worker`. */
+export function validateWorker(value: unknown): boolean {
+  const worker = optional(value, (value) => validateBoolean('worker', value)) ?? false
+  if (worker && globalThis.Worker === undefined)
+    throw invalid(TypeError, 'worker is for browsers: this runtime has no Worker', { option: 'worker' })
+  return worker
+}
+
 const OPTIONS = ['format', 'shards', 'remote', 'verify', ...LIMITS, 'worker', 'signal'] as const
 
 /**
@@ -75,9 +83,7 @@ export async function open(source: WebSource, options?: WebOpenOptions): Promise
   optional(signal, validateAbortSignal)
   const shards = optional(read.shards, (value) => validateOneOf('shards', ['none'], value))
   const verify = optional(read.verify, (value) => validateBoolean('verify', value)) ?? false
-  const worker = optional(read.worker, (value) => validateBoolean('worker', value)) ?? false
-  if (worker && globalThis.Worker === undefined)
-    throw invalid(TypeError, 'worker is for browsers: this runtime has no Worker', { option: 'worker' })
+  const worker = validateWorker(read.worker)
   const remote = readOptions(read.remote, ['headers'], 'remote')
   const request = { ...openRequest(read), unread: shards === 'none' }
   signal?.throwIfAborted()

@@ -117,7 +117,8 @@ export function targetOf(target: unknown): Target {
 export function outputTo(target: Target, signal: AbortSignal | undefined): BeginOutput {
   return async (request, { native }) => {
     const conversion = native as unknown as NativeConversion
-    rethrowNative(() => conversion.create(request))
+    // In a worker it answers later.
+    await rethrowNative(async () => conversion.create(request))
     let forget = () => {}
     let ending: Promise<void> | undefined
     const abort = (): Promise<void> => {

@@ -40,6 +40,12 @@ export interface Tree {
   find(name: string, signal: AbortSignal): Promise<FileSource | FolderSource | undefined>
 }
 
+/** Receives the bytes of a file, in order. */
+export interface Sink {
+  /** Resolves when it accepts more. */
+  write(bytes: Uint8Array<ArrayBuffer>): Promise<void>
+}
+
 /** A range of a file. */
 export interface Span {
   readonly offset: number

@@ -8,112 +8,12 @@ import type {
   OpenRequest,
   StatsRequest,
 } from '../native/binding.js'
-import { registerThrown } from '../native/errors.js'
-import { messageOf } from '../native/realm.js'
-import { type Control, Memory, NativeFile, type Opened, type Opening } from './binding.js'
-import { Channel } from './channel.js'
-import { native, reader, type Thrown } from './module.js'
-import type { FileSource, Tree } from './tree.js'
-import type { Found, PostedTree } from './worker.js'
+import { type Control, Memory, NativeFile, type Opened } from './binding.js'
+import { reader } from './module.js'
+import { Thread } from './thread.js'
+import type { Tree } from './tree.js'
 
 type Comparison = Parameters<NonNullable<NativeFile['worker']>['compare']>
-
-/** A worker, and what it asks this side for. */
-class Thread {
-  readonly #worker: Worker
-  readonly #channel: Channel
-  readonly #trees = new Map<number, Tree>()
-  /** The files that this side reads. */
-  readonly #sources: FileSource[] = []
-  #isStarted = false
-
-  constructor() {
-    this.#worker = startWorker()
-    this.#channel = new Channel(this.#worker, (what, args, { signal }) =>
-      what === 'find' ? this.#find(args, signal) : this.#read(args, signal),
-    )
-    this.#worker.onmessage = ({ data }) => {
-      this.#isStarted = true
-      this.#channel.take(data)
-    }
-    this.#worker.onmessageerror = () => this.#fail('a message could not be read')
-    this.#worker.onerror = (event) => {
-      event.preventDefault()
-      this.#fail(event.message ?? '')
-    }
-  }
-
-  /** Makes a call. */
-  async ask<T>(what: string, args: readonly unknown[], control: Control): Promise<T> {
-    try {
-      return await this.#channel.ask<T>(what, args, control)
-    } catch (error) {
-      const { cause } = error as { cause?: unknown }
-      throw cause === undefined || error === control.signal.reason
-        ? error
-        : Object.assign(error as Error, { thrown: registerThrown(cause) })
-    }
-  }
-
-  /** Lets the worker find the files of a tree, while `work` runs. */
-  async with<T>(openings: readonly Opening[], work: (trees: PostedTree[]) => Promise<T>): Promise<T> {
-    const trees = openings.map(({ tree, request }) => {
-      const number = nextTree++
-      this.#trees.set(number, tree)
-      return { number, roots: tree.roots, request }
-    })
-    try {
-      return await work(trees)
-    } finally {
-      for (const { number } of trees) this.#trees.delete(number)
-    }
-  }
-
-  close(): void {
-    this.#end(native({ code: 'ZT_CLOSED', message: 'the file is closed' }))
-  }
-
-  #end(error: Error): void {
-    this.#channel.end(error)
-    this.#worker.terminate()
-  }
-
-  #fail(why: string): void {
-    const reason: Thrown = this.#isStarted
-      ? { code: 'ZT_INTERNAL', message: `the worker of the file has ended: ${why}; close the file` }
-      : {
-          code: 'ZT_IO',
-          message: `worker.js of @ztensor/web did not start: put it next to the JavaScript of the page, or open files without worker. ${why}`,
-        }
-    this.#end(native(reason))
-  }
-
-  async #find([number, name]: readonly unknown[], signal: AbortSignal): Promise<Found | undefined> {
-    const found = await this.#trees.get(number as number)?.find(name as string, signal)
-    if (found === undefined) return undefined
-    if ('names' in found) return { kind: 'folder', names: found.names }
-    if (found.posted !== undefined) return found.posted
-    this.#sources.push(found)
-    return { kind: 'page', number: this.#sources.length - 1, byteLength: found.byteLength }
-  }
-
-  /** Copies the bytes, which may be the caller's. */
-  async #read([number, offset, length]: readonly unknown[], signal: AbortSignal): Promise<ArrayBufferLike> {
-    const source = this.#sources[number as number] as FileSource
-    return (await source.read(offset as number, length as number, signal)).slice().buffer
-  }
-}
-
-let nextTree = 0
-
-function startWorker(): Worker {
-  try {
-    return new Worker(new URL('worker.js', import.meta.url), { type: 'module' })
-  } catch (error) {
-    const message = `worker.js of @ztensor/web did not start: open files without worker. ${messageOf(error)}`
-    throw native({ code: 'ZT_IO', message, thrown: registerThrown(error) })
-  }
-}
 
 const memory = async (buffer: Promise<ArrayBuffer>): Promise<Memory> => new Memory(new Uint8Array(await buffer))
 
@@ -130,7 +30,7 @@ export class WorkerFile extends NativeFile {
   }
 
   static override async open(tree: Tree, request: OpenRequest, control: Control): Promise<WorkerFile> {
-    const thread = new Thread()
+    const thread = new Thread({ what: 'the file', afterwards: 'close the file', instead: 'open files' })
     try {
       const { opened, known } = await NativeFile.opened(tree, request, control)
       const module = await reader.load()

@@ -1,11 +1,22 @@
-// The entry of worker.js: reads one file for a page. The page has the file's index too.
-import type { DivisionRequest, LoadRequest, NearestRequest, OpenRequest, StatsRequest } from '../native/binding.js'
+// The entry of worker.js: reads one file for a page, which has the file's index too, or converts it.
+import type {
+  BeginRequest,
+  DivisionRequest,
+  LoadRequest,
+  NearestRequest,
+  OpenRequest,
+  PlanRequest,
+  StatsRequest,
+  TensorRange,
+  WriteRequest,
+} from '../native/binding.js'
 import { messageOf } from '../native/realm.js'
 import { Control, compareIn, type Known, type Memory, NativeFile } from './binding.js'
 import { Channel } from './channel.js'
+import { NativeConversion, writer } from './conversion.js'
 import { urlSource } from './http.js'
 import { native, reader } from './module.js'
-import { blobSource, type FileSource, type FolderSource, type Posted, type Tree } from './tree.js'
+import { blobSource, type FileSource, type FolderSource, type Posted, type Sink, type Tree } from './tree.js'
 
 /** The names of a tree of the page, and its number there. */
 export interface PostedTree {
@@ -29,6 +40,7 @@ export interface Start {
 }
 
 let file: NativeFile | undefined
+let conversion: NativeConversion | undefined
 
 function sourceOf(found: Found | undefined): FileSource | FolderSource | undefined {
   switch (found?.kind) {
@@ -60,6 +72,16 @@ function opened(): NativeFile {
   if (file === undefined) throw native({ code: 'ZT_CLOSED', message: 'the file is closed' })
   return file
 }
+
+function converting(): NativeConversion {
+  if (conversion === undefined) throw native({ code: 'ZT_INTERNAL', message: 'no conversion has begun' })
+  return conversion
+}
+
+/** Passes what a conversion writes on to the page, and waits until the page has written it. */
+const sinkOf = (signal: AbortSignal): Sink => ({
+  write: (bytes) => channel.ask('write', [bytes.buffer], { signal }),
+})
 
 const taken = async (memory: Promise<Memory>): Promise<ArrayBuffer> => (await memory).take()
 
@@ -95,6 +117,19 @@ const CALLS: Record<string, (args: any, control: Control) => Promise<unknown>> =
       request,
       control,
     ),
+  async conversion([module, given]: [WebAssembly.Module, ConstructorParameters<typeof NativeConversion>]) {
+    await writer.load(module)
+    conversion = new NativeConversion(...given)
+  },
+  select: async ([ordinals, names]: [Uint32Array, string[]]) => converting().select(ordinals, names),
+  selectCheckpoint: ([location, isSure, set]: [string, boolean, unknown], control) =>
+    converting().selectCheckpoint(opened(), location, undefined, false, isSure, set, control),
+  plan: ([request]: [PlanRequest], control) => converting().plan(opened(), request, control),
+  refusals: async ([attributes, bare]: [boolean, boolean]) => converting().refusals(attributes, bare),
+  create: async ([request]: [WriteRequest]) => converting().create(request),
+  begin: ([request]: [BeginRequest], control) => converting().begin(opened(), undefined, request, control),
+  write: ([range]: [TensorRange], control) => converting().write(opened(), sinkOf(control.signal), range, control),
+  finish: (_none, control) => converting().finish(sinkOf(control.signal)),
 }
 
 const channel: Channel = new Channel(globalThis as unknown as Worker, async (what, args, { signal, set }) => {
