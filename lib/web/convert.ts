@@ -91,6 +91,10 @@ export async function convert(
       const output = outputTo(dryRun ? new BlobTarget() : to, job.signal)
       const { result } = await writeConversion(file, conversion, output, given, job, skips)
       return to instanceof BlobTarget && !dryRun ? { ...result, blob: to.blob } : result
+    } catch (error) {
+      // An abort may end what runs with another error.
+      job.signal?.throwIfAborted()
+      throw error
     } finally {
       ;(conversion?.native as unknown as { close(): void } | undefined)?.close()
       thread?.close()

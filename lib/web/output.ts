@@ -2,7 +2,7 @@
 
 import type { BeginOutput } from '../convert/write.js'
 import { onAbort } from '../native/abort.js'
-import { publicError, rethrowNative, ZTensorError } from '../native/errors.js'
+import { publicError, ZTensorError } from '../native/errors.js'
 import { messageOf } from '../native/realm.js'
 import { wrongType } from '../values/arguments.js'
 import type { NativeConversion } from './conversion.js'
@@ -117,8 +117,12 @@ export function targetOf(target: unknown): Target {
 export function outputTo(target: Target, signal: AbortSignal | undefined): BeginOutput {
   return async (request, { native }) => {
     const conversion = native as unknown as NativeConversion
-    // In a worker it answers later.
-    await rethrowNative(async () => conversion.create(request))
+    try {
+      // In a worker it answers later.
+      await conversion.create(request)
+    } catch (error) {
+      throw publicError(error)
+    }
     let forget = () => {}
     let ending: Promise<void> | undefined
     const abort = (): Promise<void> => {

@@ -9,6 +9,7 @@ import type {
   TensorRange,
   WriteRequest,
 } from '../native/binding.js'
+import { publicError } from '../native/errors.js'
 import { Control, type NativeFile } from './binding.js'
 import type { NativeConversion } from './conversion.js'
 import { reader, type Wasm } from './module.js'
@@ -69,8 +70,12 @@ export class ThreadConversion implements Calls {
     return thread.ask('plan', [request], control)
   }
 
-  refusals(attributes: boolean, withoutAttributes: boolean): Promise<NativeError[]> {
-    return this.#thread.ask('refusals', [attributes, withoutAttributes], new Control())
+  async refusals(attributes: boolean, withoutAttributes: boolean): Promise<NativeError[]> {
+    try {
+      return await this.#thread.ask('refusals', [attributes, withoutAttributes], new Control())
+    } catch (error) {
+      throw publicError(error)
+    }
   }
 
   create(request: WriteRequest): Promise<void> {
