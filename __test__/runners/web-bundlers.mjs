@@ -20,10 +20,12 @@ import { extname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { capture, npm, root } from '../../scripts/command.mjs'
 import { webFolder } from '../../scripts/web.mjs'
+import { checkpoint } from '../helpers/tiny-checkpoint.mjs'
 import { startChromium } from './chromium.mjs'
 import { installInto } from './installed-app.mjs'
 
 const TOOLS = {
+  '@wllama/wllama': '3.13.0',
   esbuild: '0.28.2',
   next: '^16',
   'onnxruntime-web': '^1',
@@ -44,7 +46,8 @@ const work = realpathSync(mkdtempSync(join(tmpdir(), 'ztensor-web-bundlers-')))
 process.on('exit', () => rmSync(work, { recursive: true, force: true }))
 
 /** What each application runs. `title` tells the test how it went. */
-const program = (name) => `import { open } from '${name}'
+const program = (name, converting) => `import { open } from '${name}'
+import { convert } from '${converting}'
 
 export async function run() {
   const json = JSON.stringify({ t: { dtype: 'F32', shape: [3], data_offsets: [0, 12] } })
@@ -55,7 +58,11 @@ export async function run() {
   for (const worker of [false, true]) {
     const file = await open(new Blob([head, Float32Array.of(1, 2, 3)]), { worker })
     loaded.push(...(await file.tensor('t').load({ as: 'float32' })))
+    const { blob } = await convert(file, undefined, { format: 'safetensors', dtype: 'float16', worker })
     file.close()
+    const converted = await open(blob)
+    loaded.push(converted.tensor('t').dtype)
+    converted.close()
   }
   return loaded.join()
 }
@@ -66,12 +73,12 @@ run().then((loaded) => { document.title = 'loaded ' + loaded }, (error) => { doc
 const HTML = (script) => `<!doctype html><title>running</title><script type="module" src="${script}"></script>`
 
 /** An application with the packages in its node_modules. */
-async function application(name, packageName, { withWeb = true } = {}) {
+async function application(name, packageName, { withWeb = true, converting = '@ztensor/web/convert' } = {}) {
   const app = join(work, name)
   await installInto(app)
   if (withWeb) cpSync(webFolder, join(app, 'node_modules/@ztensor/web'), { recursive: true })
   writeFileSync(join(app, 'package.json'), '{ "private": true, "type": "module" }')
-  writeFileSync(join(app, 'program.js'), program(packageName))
+  writeFileSync(join(app, 'program.js'), program(packageName, converting))
   writeFileSync(join(app, 'main.js'), START)
   return app
 }
@@ -161,21 +168,23 @@ function onnx(length) {
   )
 }
 
-const LOADED = 'loaded 1,2,3,1,2,3'
+const LOADED = 'loaded 1,2,3,float16,1,2,3,float16'
 
 const CHECKS = {
   async 'no bundler'() {
-    const app = await application('none', './node_modules/@ztensor/web/index.js')
+    const converting = './node_modules/@ztensor/web/convert.js'
+    const app = await application('none', './node_modules/@ztensor/web/index.js', { converting })
     writeFileSync(join(app, 'index.html'), HTML('main.js'))
     assert.equal(await titleOf(app), LOADED)
   },
 
-  async 'esbuild, with ztensor.wasm and worker.js copied'() {
+  async 'esbuild, with the modules and worker.js copied'() {
     const app = await application('esbuild', 'ztensor')
     const out = join(app, 'out')
     const { build } = require('esbuild')
     await build({ entryPoints: [join(app, 'main.js')], bundle: true, format: 'esm', outdir: out, logLevel: 'error' })
-    for (const name of ['ztensor.wasm', 'worker.js']) cpSync(join(webFolder, name), join(out, name))
+    for (const name of ['ztensor.wasm', 'ztensor-convert.wasm', 'worker.js'])
+      cpSync(join(webFolder, name), join(out, name))
     writeFileSync(join(out, 'index.html'), HTML('main.js'))
     assert.equal(await titleOf(out), LOADED)
   },
@@ -310,6 +319,31 @@ export async function run() {
     )
     assert.ok(grown < 16 * 2 ** 20, `${grown} bytes of heap`)
     await page.close()
+  },
+
+  async 'wllama runs the GGUF that convert makes of a checkpoint'() {
+    const app = await application('wllama', './node_modules/@ztensor/web/index.js')
+    cpSync(join(tools, 'node_modules/@wllama/wllama/esm'), join(app, 'wllama'), { recursive: true })
+    const { folder } = await checkpoint()
+    cpSync(folder, join(app, 'model'), { recursive: true })
+    writeFileSync(
+      join(app, 'program.js'),
+      `import { convert } from './node_modules/@ztensor/web/convert.js'
+import { Wllama } from './wllama/index.js'
+
+export async function run() {
+  const url = new URL('model/model.safetensors', location.href)
+  const { blob } = await convert(url, undefined, { format: 'gguf', quantize: 'q8_0', worker: true })
+  const wllama = new Wllama({ default: '/wllama/wasm/wllama.wasm' }, { suppressNativeLog: true })
+  await wllama.loadModel([blob], { n_ctx: 64, n_threads: 1 })
+  const { usage } = await wllama.createCompletion({ prompt: 'ab', max_tokens: 3, temperature: 0 })
+  await wllama.exit()
+  return [usage.prompt_tokens, usage.completion_tokens].join()
+}
+`,
+    )
+    writeFileSync(join(app, 'index.html'), HTML('main.js'))
+    assert.equal(await titleOf(app), 'loaded 1,3')
   },
 
   async 'without @ztensor/web the error names the command that installs it'() {
