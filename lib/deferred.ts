@@ -1,7 +1,7 @@
 // The code that lazy.ts loads at the first call of any of its functions, and the command's writer of small files. The build bundles it into
 // a separate file in dist/.
 export { compare } from './compare/compare.js'
-export { diff } from './compare/diff.js'
+export { diff } from './compare/diff-paths.js'
 export { convert } from './convert/convert.js'
 export { listCache, removeCached, verifyCache } from './hub/cache.js'
 export { download } from './hub/download.js'

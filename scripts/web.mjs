@@ -49,9 +49,9 @@ const bundling = {
   ...shared,
   platform: 'browser',
   target: 'es2022',
-  entryPoints: [entry('index'), entry('convert')],
+  entryPoints: [entry('index'), entry('convert'), entry('deferred')],
   splitting: true,
-  chunkNames: 'shared',
+  chunkNames: 'shared-[hash]',
   outdir: webFolder,
   write: false,
 }

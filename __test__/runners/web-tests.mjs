@@ -1,7 +1,7 @@
 // `npm run test:web`: checks @ztensor/web in Node, and in Chromium, Firefox and WebKit where they are installed. All fixtures and malformed
 // files must read and convert as with the addon. Needs `npm run build` and `npm run build:web` first. Without the Rust target or clang
 // there is nothing to check.
-//   PART...         only some: checks, folders, files, page, look (the page in build/page), damaged, convert
+//   PART...         only some: checks, folders, files, diff, page, look (the page in build/page), damaged, convert
 //   --in=NAME,...   only in these: node, chromium, firefox, webkit
 import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -16,7 +16,7 @@ import { bytesOf, tables } from '../corpus/tables.mjs'
 import { checks } from '../web/checks.mjs'
 import { describeConversion, TARGETS } from '../web/conversions.mjs'
 import { convertChecks } from '../web/convert-checks.mjs'
-import { describeFile, describeFolder } from '../web/describe.mjs'
+import { describeDiff, describeFile, describeFolder } from '../web/describe.mjs'
 import { FolderHandle, writeFolders } from '../web/folders.mjs'
 import { checkInBrowser } from '../web/in-browser.mjs'
 import { openBrowser } from './browsers.mjs'
@@ -58,16 +58,26 @@ function check(what, found, expected) {
   }
 }
 
+/** A module of the package and those that it imports, without what is imported later. */
+function loadedBy(name, all = []) {
+  if (all.includes(name)) return all
+  all.push(name)
+  const imported = readFileSync(join(webFolder, name), 'utf8').matchAll(/\b(?:from|import)"\.\/([^"]+)"/g)
+  for (const [, other] of imported) loadedBy(other, all)
+  return all
+}
+
 function checkSizes() {
   const params = { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROTLI_PARAM_LGWIN]: 24 }
   const compressed = (name) => brotliCompressSync(readFileSync(join(webFolder, name)), { params }).length
   const zipped = (names) =>
     names.reduce((sum, name) => sum + gzipSync(readFileSync(join(webFolder, name)), { level: 9 }).length, 0)
+  const reading = loadedBy('index.js')
   const sizes = {
     'ztensor.wasm': compressed('ztensor.wasm'),
     'ztensor-convert.wasm': compressed('ztensor-convert.wasm'),
-    'JavaScript to read': zipped(['index.js', 'shared.js']),
-    'JavaScript to convert': zipped(['convert.js']),
+    'JavaScript to read': zipped(reading),
+    'JavaScript to convert': zipped(loadedBy('convert.js').filter((name) => !reading.includes(name))),
   }
   for (const [name, max] of Object.entries(MAX)) {
     console.log(`${name}: ${sizes[name]} bytes compressed, of at most ${max}`)
@@ -92,6 +102,11 @@ function disk(path) {
     sibling: (name) => (isFile(join(dirname(path), name)) ? disk(join(dirname(path), name)) : undefined),
   }
 }
+
+/** Each file, and the next one, with every fourth file itself. */
+const pairs = fixtureFiles.map((name, at) => [name, fixtureFiles[at % 4 === 3 ? at : (at + 1) % fixtureFiles.length]])
+
+const ofDisk = (names) => names.map((name) => disk(join(fixtures, name)))
 
 /** Converts by the addon into memory. */
 async function convertByAddon(source, options) {
@@ -122,6 +137,9 @@ async function casesOfAddon(scratch) {
     ofMalformed.push(await describeFile(addon, { byteLength: bytes.length, read }, others, counts))
   }
   console.log('addon:', counts)
+  const toCompare = has('diff') ? pairs : []
+  const ofDiffs = []
+  for (const [at, pair] of toCompare.entries()) ofDiffs.push(await describeDiff(addon, ...ofDisk(pair), at))
   const folders = has('folders') ? Object.entries(writeFolders(scratch)) : []
   const ofFolders = await Promise.all(folders.map(([, path]) => describeFolder(addon, path, path)))
   const converted = { files: 0, bytes: 0, errors: 0 }
@@ -133,7 +151,7 @@ async function casesOfAddon(scratch) {
       ofConversions[`${name} to ${target}`] = await describeConversion(convert, options, converted)
     }
   console.log('conversions of the addon:', converted)
-  return { files, ofFixtures, malformed, ofMalformed, folders, ofFolders, toConvert, ofConversions }
+  return { files, ofFixtures, malformed, ofMalformed, toCompare, ofDiffs, folders, ofFolders, toConvert, ofConversions }
 }
 
 /** Runs named functions that throw what is wrong. */
@@ -152,6 +170,8 @@ async function checkInNode({
   ofFixtures,
   malformed,
   ofMalformed,
+  toCompare,
+  ofDiffs,
   folders,
   ofFolders,
   toConvert,
@@ -171,6 +191,9 @@ async function checkInNode({
     check(`Node: ${name}`, await describe(new Uint8Array(bytes), others), ofMalformed[at])
   }
   console.log('Node:', counts)
+  for (const [at, pair] of toCompare.entries())
+    check(`Node: diff ${pair}`, await describeDiff(web, ...ofDisk(pair), at), ofDiffs[at])
+  console.log('Node, diffs:', toCompare.length)
   const converted = { files: 0, bytes: 0, errors: 0 }
   for (const name of toConvert)
     for (const [target, options] of Object.entries(TARGETS)) {

@@ -136,3 +136,16 @@ export async function describeFolder({ open }, source, location) {
     return text([error.code, plain(error.message), error.option ?? null])
   }
 }
+
+/** The options of `diff` that are tried in turn. */
+const DIFFS = [{}, { metadata: true, norms: true }, { values: true, rtol: 0.5, atol: 1 }, { rename: { '*': '*' } }]
+
+/** Describes the differences of two files, with options that the number of the pair selects. */
+export async function describeDiff({ diff }, a, b, at, more) {
+  try {
+    return text(await diff(a, b, { ...DIFFS[at % DIFFS.length], ...more }))
+  } catch (error) {
+    if (error.code === undefined || error.code === 'ZT_INTERNAL') return `${error.stack}`
+    return text([error.code, error.tensor ?? null, error.option ?? null])
+  }
+}

@@ -46,6 +46,23 @@ async function describeInPage([path, as, options]) {
   }
 }
 
+/** Describes the differences of two files; in some pairs in workers, or of files that are open. Runs in the page. */
+async function diffInPage([pair, at]) {
+  const { describeDiff } = await import('/__test__/web/describe.mjs')
+  const web = await import('/packages/web/index.js')
+  const sources = pair.map((name) => new URL(`/fixtures/${encodeURI(name)}`, location.href))
+  if (at % 3 === 0) return describeDiff(web, ...sources, at)
+  const opened = []
+  try {
+    for (const source of sources) opened.push(await web.open(source, { worker: at % 3 === 1 }))
+    return await describeDiff(web, ...opened, at)
+  } catch (error) {
+    return JSON.stringify([error.code, error.tensor ?? null, error.option ?? null])
+  } finally {
+    for (const file of opened) file.close()
+  }
+}
+
 /** Runs one of the checks of a module. Runs in the page. */
 async function runCheck([module, title]) {
   const { checks } = await import(module)
@@ -164,7 +181,18 @@ const total = (all, counts) => {
  * @param step the part that runs of the malformed files, the conversions, and what a worker reads: every `step`th
  */
 export async function checkInBrowser(name, page, cases, has, check, step) {
-  const { files, ofFixtures, malformed, ofMalformed, folders, ofFolders, toConvert, ofConversions } = cases
+  const {
+    files,
+    ofFixtures,
+    malformed,
+    ofMalformed,
+    toCompare,
+    ofDiffs,
+    folders,
+    ofFolders,
+    toConvert,
+    ofConversions,
+  } = cases
   const part = (list) => list.filter((_, at) => at % step === 0)
   const hasFiles = await page.evaluate(() => typeof navigator.storage?.getDirectory === 'function')
   if (!hasFiles) console.log(`${name} has no file system of the origin: folders and handles are not checked in it`)
@@ -186,6 +214,8 @@ export async function checkInBrowser(name, page, cases, has, check, step) {
     }
     console.log(`${name}, ${way.what}:`, all)
   }
+  for (const [at, pair] of part([...toCompare.entries()]))
+    check(`${name}: diff ${pair}`, await page.evaluate(diffInPage, [pair, at]), ofDiffs[at])
   for (const title of has('page') ? Object.keys(checks) : [])
     if (hasFiles || !NEEDS_FILES.has(title))
       check(`${name}: ${title}`, await page.evaluate(runCheck, ['/__test__/web/page-checks.mjs', title]), 'as expected')

@@ -1,12 +1,10 @@
 // Finds the differences between two files of any formats.
-import { isDeepStrictEqual } from 'node:util'
 import { ZTensorError } from '../native/errors.js'
 import type { Counts, ValidJob } from '../native/job.js'
 import { isMap } from '../native/realm.js'
 import { withinCall } from '../read/calls.js'
 import type { TensorFile } from '../read/file.js'
-import { openAll } from '../read/open.js'
-import type { Source } from '../read/source.js'
+import { openAll } from '../read/open-all.js'
 import type { AnyTensor, Layout } from '../read/tensor.js'
 import { jobOptions } from '../read/verify.js'
 import { optional, readOptions, validateBoolean } from '../values/arguments.js'
@@ -14,7 +12,8 @@ import type { Attributes } from '../values/attributes.js'
 import type { DType } from '../values/dtype.js'
 import { checkFilter, type Filter, tensorFilter } from '../values/filter.js'
 import { NewNames, type Renaming, validateRenaming } from '../values/rename.js'
-import { type CompareOptions, type Comparison, compare } from './compare.js'
+import type { CompareOptions, Comparison, compare } from './compare.js'
+import { isSame } from './same.js'
 
 /** What to compare. */
 export interface DiffOptions extends CompareOptions {
@@ -97,7 +96,7 @@ function rethrowUnlessByBytes(error: unknown): void {
 }
 
 function pairOf<T>(a: T, b: T): Pair<T> | undefined {
-  return isDeepStrictEqual(a, b) ? undefined : [a, b]
+  return isSame(a, b) ? undefined : [a, b]
 }
 
 function changedAttributes(a: Attributes, b: Attributes): ChangedAttribute[] {
@@ -122,7 +121,8 @@ function otherRoles({ layout, components }: AnyTensor): string[] {
   return own === undefined ? [] : Array.from(components.keys()).filter((role) => !own.includes(role))
 }
 
-type Compare = (...sides: [...Parameters<typeof compare>]) => Promise<Comparison>
+/** `compare`, or one with other defaults. */
+export type Compare = (...sides: Parameters<typeof compare>) => Promise<Comparison>
 
 /** The roles, all by default, of the components whose bytes differ, or that only one side has. */
 async function differingComponents(
@@ -231,6 +231,7 @@ function* batches(pairs: readonly Pair<AnyTensor>[]): Generator<Pair<AnyTensor>[
 const described = ({ name, dtype, shape, layout }: AnyTensor): DiffTensor => ({ name, dtype, shape, layout })
 
 async function diffFiles(
+  compare: Compare,
   a: TensorFile,
   b: TensorFile,
   options: Omit<DiffOptions, keyof ValidJob> & ValidJob,
@@ -273,8 +274,19 @@ async function diffFiles(
   return { same: differences === 0, added, removed, changed, unchanged: pairs.length - changed.length, metadata }
 }
 
-/** `diff` of lib/lazy.ts. */
-export async function diff(a: Source | TensorFile, b: Source | TensorFile, options?: DiffOptions): Promise<FileDiff> {
+/** What differs between Node and browsers, where `compare` is loaded before this code. */
+export interface DiffTools<Source> {
+  readonly open: (source: Source, options: { signal: AbortSignal | undefined }) => Promise<TensorFile>
+  readonly compare: Compare
+}
+
+/** Finds the differences between two files, which `open` opens unless they are open. */
+export async function diffSources<Source extends object | string>(
+  { open, compare }: DiffTools<Source>,
+  a: Source | TensorFile,
+  b: Source | TensorFile,
+  options: DiffOptions | undefined,
+): Promise<FileDiff> {
   const known = ['atol', 'rtol', 'norms', 'rename', 'filter', 'values', 'metadata', 'onProgress', 'signal'] as const
   const read = readOptions(options, known)
   const rename = optional(read.rename, validateRenaming)
@@ -282,9 +294,13 @@ export async function diff(a: Source | TensorFile, b: Source | TensorFile, optio
     optional(read[key], (value) => validateBoolean(key, value))
   const { onProgress, signal, ...how } = read
   const job = jobOptions({ onProgress, signal })
-  const { files, close } = await openAll([a, b] as const, signal)
+  const { files, close } = await openAll<Source, readonly [Source | TensorFile, Source | TensorFile]>(
+    [a, b],
+    signal,
+    open,
+  )
   try {
-    return await diffFiles(...files, { ...how, rename, onProgress: job.onProgress, signal: job.signal })
+    return await diffFiles(compare, ...files, { ...how, rename, onProgress: job.onProgress, signal: job.signal })
   } finally {
     close()
   }

@@ -468,42 +468,6 @@ export async function withOpen<T>(
 }
 
 /**
- * Opens several sources. A file that is already open is used as it is: `close` leaves it open, and a drain of it waits for `close`. The
- * result has undefined for a source that is undefined.
- */
-export async function openAll<S extends readonly (Source | TensorFile | undefined)[]>(
-  sources: S,
-  signal: AbortSignal | undefined,
-): Promise<{ files: { [At in keyof S]: TensorFile | Extract<S[At], undefined> }; close: () => void }> {
-  const ends: (() => void)[] = []
-  const close = () => {
-    for (const end of ends.splice(0)) end()
-  }
-  try {
-    // All open files are entered before the first wait.
-    for (const source of sources) {
-      if (!(source instanceof TensorFile)) continue
-      const { calls } = TensorFile.storeOf(source)
-      calls.enter()
-      ends.push(() => calls.end())
-    }
-    const files: (TensorFile | undefined)[] = []
-    for (const source of sources) {
-      if (source === undefined || source instanceof TensorFile) files.push(source)
-      else {
-        const file = await open(source, { signal })
-        ends.push(() => file.close())
-        files.push(file)
-      }
-    }
-    return { files: files as Awaited<ReturnType<typeof openAll<S>>>['files'], close }
-  } catch (error) {
-    close()
-    throw error
-  }
-}
-
-/**
  * Checks every digest and data rule of a file: of an open one, or of one that it opens and closes. Resolves with all failures.
  *
  * @example

@@ -1,6 +1,7 @@
 // The direction and size of the changes between two files, which `compare` does not compute.
 
-import { diff, type TensorChange } from '../compare/diff.js'
+import type { TensorChange } from '../compare/diff.js'
+import { diff } from '../compare/diff-paths.js'
 import { ZTensorError } from '../native/errors.js'
 import { nextTurn } from '../native/event-loop.js'
 import type { Progress } from '../native/job.js'

@@ -3,7 +3,8 @@
 import type { Counts, ValidJob } from '../native/job.js'
 import { everything } from '../read/batches.js'
 import { TensorFile } from '../read/file.js'
-import { openAll } from '../read/open.js'
+import { open } from '../read/open.js'
+import { openAll } from '../read/open-all.js'
 import type { Source } from '../read/source.js'
 import type { AnyTensor } from '../read/tensor.js'
 import { jobOptions } from '../read/verify.js'
@@ -111,7 +112,7 @@ export async function makeReport(source: Source | TensorFile, options?: ReportOp
   const job = jobOptions({ onProgress: read.onProgress, signal: read.signal })
   tensorFilter(read.filter)
   read.signal?.throwIfAborted()
-  const { files, close } = await openAll([source, read.against], read.signal)
+  const { files, close } = await openAll([source, read.against], read.signal, open)
   try {
     const [file, against] = files as [TensorFile, TensorFile | undefined]
     const { filter } = read

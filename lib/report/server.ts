@@ -5,7 +5,8 @@ import { type AddressInfo, isIP } from 'node:net'
 import { hostname } from 'node:os'
 import { invalid, ZTensorError } from '../native/errors.js'
 import { TensorFile } from '../read/file.js'
-import { openAll } from '../read/open.js'
+import { open } from '../read/open.js'
+import { openAll } from '../read/open-all.js'
 import type { Source } from '../read/source.js'
 import { jobOptions } from '../read/verify.js'
 import {
@@ -181,7 +182,7 @@ export async function startServer(source: Source | TensorFile, options?: ServeRe
   const job = jobOptions({ onProgress: read.onProgress, signal: read.signal })
   tensorFilter(read.filter)
   read.signal?.throwIfAborted()
-  const { files, close: closeFiles } = await openAll([source, read.against], read.signal)
+  const { files, close: closeFiles } = await openAll([source, read.against], read.signal, open)
   try {
     const [file, against] = files as [TensorFile, TensorFile | undefined]
     const { filter } = read

@@ -1,6 +1,7 @@
 // The package @ztensor/web: tensor files in browsers.
 
 export { type CompareOptions, type Comparison, compare } from '../compare/compare.js'
+export type { DiffOptions, FileDiff } from '../compare/diff.js'
 export { ZTensorError } from '../native/errors.js'
 export { Component } from '../read/component.js'
 export { TensorFile } from '../read/file.js'
@@ -11,6 +12,7 @@ export { CooTensor, CsrTensor } from '../read/sparse.js'
 export { Tensor } from '../read/tensor.js'
 export { toFloat32 } from '../read/widen.js'
 export { globMatcher } from '../values/glob.js'
+export { diff } from './diff.js'
 export { locate } from './module.js'
 export { type InitOptions, init, open, type WebOpenOptions } from './open.js'
 export type { WebSource } from './source.js'
