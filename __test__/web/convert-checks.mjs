@@ -216,6 +216,12 @@ export const convertChecks = {
     }
   },
 
+  async 'a compressed tensor of many frames gives the bytes of the addon'(_web, { convert }) {
+    const options = { format: 'zt', version: '1.2', compression: { level: 1 } }
+    const { blob } = await convert(source(1, 3 << 20), undefined, options)
+    assert.ok((await bytesOf(blob)).equals(await ofAddon(source(1, 3 << 20), options)))
+  },
+
   async 'a large tensor takes its own memory, not twice'(_web, { convert }) {
     const [count, limit] = [48 << 20, 256 << 20]
     let most = 0
