@@ -33,8 +33,10 @@ export type { ConvertOptions, ConvertPlan, ConvertResult } from './lib/convert/o
 export type { EditMetadataOptions, EditMetadataResult, TypedValue } from './lib/write/edit-metadata.js'
 export type { AddOptions, CooInput, CsrInput, ObjectInput, TensorInput } from './lib/write/input.js'
 export type { CreateOptions } from './lib/write/options.js'
-export { type SaveFileOptions, saveFile, type Tensors } from './lib/write/save-file.js'
-export { create, TensorWriter } from './lib/write/writer.js'
+export { create } from './lib/write/create.js'
+export { saveFile } from './lib/write/save-file.js'
+export type { SaveFileOptions, Tensors } from './lib/write/save-tensors.js'
+export { TensorWriter } from './lib/write/writer.js'
 
 // Convert, compare and edit: their code is loaded at the first call.
 export { compare, convert, diff, editMetadata } from './lib/lazy.js'

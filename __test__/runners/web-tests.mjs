@@ -1,7 +1,7 @@
 // `npm run test:web`: checks @ztensor/web in Node, and in Chromium, Firefox and WebKit where they are installed. All fixtures and malformed
 // files must read and convert as with the addon. Needs `npm run build` and `npm run build:web` first. Without the Rust target or clang
 // there is nothing to check.
-//   PART...         only some: checks, folders, files, diff, page, look (the page in build/page), damaged, convert
+//   PART...         only some: checks, folders, files, diff, save, page, look (the page in build/page), damaged, convert
 //   --in=NAME,...   only in these: node, chromium, firefox, webkit
 import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -19,6 +19,8 @@ import { convertChecks } from '../web/convert-checks.mjs'
 import { describeDiff, describeFile, describeFolder } from '../web/describe.mjs'
 import { FolderHandle, writeFolders } from '../web/folders.mjs'
 import { checkInBrowser } from '../web/in-browser.mjs'
+import { saveChecks } from '../web/save-checks.mjs'
+import { describeSave, SAVES } from '../web/saves.mjs'
 import { openBrowser } from './browsers.mjs'
 import { serve } from './web-server.mjs'
 
@@ -26,8 +28,8 @@ import { serve } from './web-server.mjs'
 const MAX = {
   'ztensor.wasm': 700_000,
   'ztensor-convert.wasm': 1_200_000,
-  'JavaScript to read': 40_000,
-  'JavaScript to convert': 15_000,
+  'JavaScript to read': 40_500,
+  'JavaScript to convert': 24_000,
 }
 
 /** The part that runs in each browser, of the malformed files, the conversions, and what a worker reads: every so many. */
@@ -121,6 +123,18 @@ async function convertByAddon(source, options) {
   return { bytes: Buffer.concat(chunks), result }
 }
 
+/** A writer of the addon, into memory. */
+async function saveByAddon(options) {
+  const chunks = []
+  const stream = new Writable({
+    write(chunk, _encoding, done) {
+      chunks.push(chunk)
+      done()
+    },
+  })
+  return { writer: await addon.create(stream, options), bytes: async () => Buffer.concat(chunks) }
+}
+
 /** The files, and what the addon says of them. */
 async function casesOfAddon(scratch) {
   const counts = { files: 0, tensors: 0, reads: 0 }
@@ -140,6 +154,9 @@ async function casesOfAddon(scratch) {
   const toCompare = has('diff') ? pairs : []
   const ofDiffs = []
   for (const [at, pair] of toCompare.entries()) ofDiffs.push(await describeDiff(addon, ...ofDisk(pair), at))
+  const saves = has('save') ? SAVES : []
+  const ofSaves = []
+  for (const one of saves) ofSaves.push(await describeSave(one, saveByAddon))
   const folders = has('folders') ? Object.entries(writeFolders(scratch)) : []
   const ofFolders = await Promise.all(folders.map(([, path]) => describeFolder(addon, path, path)))
   const converted = { files: 0, bytes: 0, errors: 0 }
@@ -151,7 +168,20 @@ async function casesOfAddon(scratch) {
       ofConversions[`${name} to ${target}`] = await describeConversion(convert, options, converted)
     }
   console.log('conversions of the addon:', converted)
-  return { files, ofFixtures, malformed, ofMalformed, toCompare, ofDiffs, folders, ofFolders, toConvert, ofConversions }
+  return {
+    files,
+    ofFixtures,
+    malformed,
+    ofMalformed,
+    toCompare,
+    ofDiffs,
+    saves,
+    ofSaves,
+    folders,
+    ofFolders,
+    toConvert,
+    ofConversions,
+  }
 }
 
 /** Runs named functions that throw what is wrong. */
@@ -172,6 +202,8 @@ async function checkInNode({
   ofMalformed,
   toCompare,
   ofDiffs,
+  saves,
+  ofSaves,
   folders,
   ofFolders,
   toConvert,
@@ -181,6 +213,7 @@ async function checkInNode({
   const converting = await import('../../packages/web/convert-node.js')
   if (has('checks')) await checkAll(checks, web)
   if (has('convert')) await checkAll(convertChecks, web, converting)
+  if (has('save')) await checkAll(saveChecks, web, converting)
   for (const [at, [title, path]] of folders.entries())
     check(`Node: ${title}`, await describeFolder(web, new FolderHandle(path, 'root'), 'root'), ofFolders[at])
   const counts = { files: 0, tensors: 0, reads: 0 }
@@ -194,6 +227,14 @@ async function checkInNode({
   for (const [at, pair] of toCompare.entries())
     check(`Node: diff ${pair}`, await describeDiff(web, ...ofDisk(pair), at), ofDiffs[at])
   console.log('Node, diffs:', toCompare.length)
+  for (const [at, one] of saves.entries()) {
+    const found = await describeSave(one, async (options) => {
+      const writer = await converting.create(undefined, options)
+      return { writer, bytes: () => writer.blob.arrayBuffer() }
+    })
+    check(`Node: ${one.title}`, found, ofSaves[at])
+  }
+  console.log('Node, saves:', saves.length)
   const converted = { files: 0, bytes: 0, errors: 0 }
   for (const name of toConvert)
     for (const [target, options] of Object.entries(TARGETS)) {

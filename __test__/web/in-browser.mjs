@@ -63,6 +63,22 @@ async function diffInPage([pair, at]) {
   }
 }
 
+/** Writes tensors to a stream, or to a Blob. Runs in the page. */
+async function saveInPage(at) {
+  const { describeSave, SAVES } = await import('/__test__/web/saves.mjs')
+  const { create } = await import('/packages/web/convert.js')
+  return describeSave(SAVES[at], async (options) => {
+    if (at % 2 === 0) {
+      const writer = await create(undefined, options)
+      return { writer, bytes: () => writer.blob.arrayBuffer() }
+    }
+    const { readable, writable } = new TransformStream()
+    const taking = new Response(readable).arrayBuffer()
+    taking.catch(() => {})
+    return { writer: await create(writable, options), bytes: () => taking }
+  })
+}
+
 /** Runs one of the checks of a module. Runs in the page. */
 async function runCheck([module, title]) {
   const { checks } = await import(module)
@@ -188,6 +204,8 @@ export async function checkInBrowser(name, page, cases, has, check, step) {
     ofMalformed,
     toCompare,
     ofDiffs,
+    saves,
+    ofSaves,
     folders,
     ofFolders,
     toConvert,
@@ -216,6 +234,8 @@ export async function checkInBrowser(name, page, cases, has, check, step) {
   }
   for (const [at, pair] of part([...toCompare.entries()]))
     check(`${name}: diff ${pair}`, await page.evaluate(diffInPage, [pair, at]), ofDiffs[at])
+  for (const [at, { title }] of part([...saves.entries()]))
+    check(`${name}: ${title}`, await page.evaluate(saveInPage, at), ofSaves[at])
   for (const title of has('page') ? Object.keys(checks) : [])
     if (hasFiles || !NEEDS_FILES.has(title))
       check(`${name}: ${title}`, await page.evaluate(runCheck, ['/__test__/web/page-checks.mjs', title]), 'as expected')

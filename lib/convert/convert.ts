@@ -7,6 +7,7 @@ import type { TensorFile } from '../read/file.js'
 import { withOpen } from '../read/open.js'
 import type { Source } from '../read/source.js'
 import { readOptions } from '../values/arguments.js'
+import { Outlet } from '../write/outlet.js'
 import { withFormat } from '../write/path.js'
 import { type Target, validateTarget } from '../write/target.js'
 import { TensorWriter } from '../write/writer.js'
@@ -49,7 +50,8 @@ export function outputTo({ begin, remote }: Pick<Target, 'begin' | 'remote'>, si
         await TensorWriter.listen(writer)
       },
       // Queued in the writer, so that abort() waits for it.
-      write: (make) => TensorWriter.during(writer, () => (direct === undefined ? make() : direct.pass(make, signal))),
+      write: (make) =>
+        TensorWriter.during(writer, () => (direct instanceof Outlet ? direct.pass(make, signal) : make())),
       finish: () => writer.finish(),
       abort: () => writer.abort(),
       get entry() {

@@ -70,6 +70,10 @@ export interface Host {
   swapBytes(bytes: Uint8Array, bits: number): void
   /** Makes a stream of chunks, which are taken on demand. */
   readable(chunks: AsyncIterable<Uint8Array>, highWaterMark: number): Readable
+  /** The module `node:stream`. @throws where there is none */
+  streams(): typeof import('node:stream')
+  /** Warns the developer. */
+  warn(message: string, code: string): void
   /** Calls `report` when the process ends. `fail` then makes it end with an error. */
   onExit(report: (fail: (error: unknown) => never) => void): void
   /** Calls `listener` after a handler of a signal was added or removed. */

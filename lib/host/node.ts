@@ -46,9 +46,16 @@ export function swapBytes({ buffer, byteOffset, byteLength }: Uint8Array, bits: 
 }
 
 export function readable(chunks: AsyncIterable<Uint8Array>, highWaterMark: number): Readable {
+  return streams().Readable.from(chunks, { objectMode: false, highWaterMark })
+}
+
+export function streams(): typeof import('node:stream') {
   // Takes a millisecond or more to load, and most programs never need it.
-  const { Readable } = require('node:stream') as typeof import('node:stream')
-  return Readable.from(chunks, { objectMode: false, highWaterMark })
+  return require('node:stream')
+}
+
+export function warn(message: string, code: string): void {
+  process.emitWarning(message, { type: 'ZTensorWarning', code })
 }
 
 export function onExit(report: (fail: (error: unknown) => never) => void): void {

@@ -103,10 +103,17 @@ export const swapBytes: Host['swapBytes'] = ({ buffer, byteOffset, byteLength },
   for (let at = 0; at < byteLength; at += bits / 8) new Uint8Array(buffer, byteOffset + at, bits / 8).reverse()
 }
 
-export const readable: Host['readable'] = () => {
-  const message = 'createReadStream() returns a stream of Node, which browsers do not have: use loadTo()'
-  throw Object.assign(new TypeError(message), { code: 'ZT_INVALID_ARG' })
+function noStreams(message: string): never {
+  throw Object.assign(new TypeError(`${message} a stream of Node, which browsers do not have`), {
+    code: 'ZT_INVALID_ARG',
+  })
 }
+
+export const readable: Host['readable'] = () => noStreams('use loadTo(): createReadStream() returns')
+
+export const streams: Host['streams'] = () => noStreams('use add(): stream() returns')
+
+export const warn: Host['warn'] = (message) => console.warn(message)
 
 export const onExit: Host['onExit'] = () => {}
 

@@ -13,6 +13,7 @@ export type {
   ConversionPlan,
   DivisionRequest,
   ExpectedTensors,
+  FinishedFile,
   FlatIndex,
   LinkedFile,
   Loaded as LoadedBatch,

@@ -5,7 +5,7 @@ import { arrayKind } from '../native/realm.js'
 import { optional, readOptions, validateInto, validateTypedArray, withArticle, wrongType } from '../values/arguments.js'
 import { fileBytes, toFileOrder } from '../values/byte-order.js'
 import { type DType, type DTypeArrays, type DTypeInfo, dtypeInfo, type TypedArray } from '../values/dtype.js'
-import { validateDType } from '../values/elements.js'
+import { validateDType } from '../values/dtype-argument.js'
 import { array } from './store.js'
 
 export const FLOAT32 = dtypeInfo('float32') as DTypeInfo

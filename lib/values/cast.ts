@@ -3,7 +3,7 @@ import { invalid, optionHint } from '../native/errors.js'
 import { isPlainObject } from '../native/realm.js'
 import { readOptions, validateString, wrongType } from './arguments.js'
 import { type DType, type DTypeInfo, dtypeInfo, dtypes } from './dtype.js'
-import { noDType, validateDType } from './elements.js'
+import { noDType, validateDType } from './dtype-argument.js'
 import { globMatcher } from './glob.js'
 
 /** All floating-point dtypes including bfloat16, all signed integers, or all unsigned integers. */

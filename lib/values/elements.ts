@@ -7,7 +7,7 @@ import { arrayKind } from '../native/realm.js'
 import { validateInteger, withArticle, wrongType } from './arguments.js'
 import { fileBytes } from './byte-order.js'
 import { bytesOf, type DType, type DTypeInfo, dtypeInfo, dtypeOfArray } from './dtype.js'
-import { DTYPE_NAMES, dtypeCalled } from './dtype-names.js'
+import { validateDType } from './dtype-argument.js'
 
 /** The elements of an array to write. */
 export interface Elements {
@@ -23,19 +23,6 @@ export interface Elements {
 export interface DenseElements extends Elements {
   readonly dtype: DTypeInfo
   readonly shape: number[]
-}
-
-export function validateDType(name: string, value: unknown): DTypeInfo {
-  const info = typeof value === 'string' ? dtypeInfo(value) : undefined
-  if (info === undefined) throw noDType(name, value)
-  return info
-}
-
-/** The error for an unknown dtype name. */
-export function noDType(name: string, value: unknown): Error {
-  const meant = typeof value === 'string' ? dtypeCalled(value) : undefined
-  const known = meant === undefined ? `one of ${Object.keys(DTYPE_NAMES).join(', ')}` : `'${meant}'`
-  return wrongType(name, `the name of a dtype (${known})`, value)
 }
 
 export function validateShape(value: unknown): number[] {

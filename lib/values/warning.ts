@@ -1,3 +1,4 @@
+import { warn } from '#host'
 import type { WriteWarning } from '../native/native.js'
 
 /** A problem of a file that does not prevent reading it. */
@@ -13,5 +14,5 @@ export interface Warning {
 
 /** Emits process warnings for problems after a file was published: the file exists, so the call has succeeded. */
 export function emitWarnings(warnings: readonly WriteWarning[]): void {
-  for (const { code, message } of warnings) process.emitWarning(message, { type: 'ZTensorWarning', code })
+  for (const { code, message } of warnings) warn(message, code)
 }

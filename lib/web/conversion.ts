@@ -23,7 +23,7 @@ import type { Sink } from './tree.js'
 export const writer: Wasm = new Wasm('ztensor-convert.wasm', () => new URL('ztensor-convert.wasm', import.meta.url))
 
 /** Adds an attribute value, as `freezeChanges` makes it. */
-function putValue(message: Message, value: unknown): void {
+export function putValue(message: Message, value: unknown): void {
   if (value === null || value === undefined) message.number(0)
   else if (typeof value === 'boolean') message.number(1).flag(value)
   else if (typeof value === 'number') message.number(2, value)
@@ -52,7 +52,7 @@ function wordsOf(value: bigint): Uint8Array {
   return new Uint8Array(BigUint64Array.from(words).buffer)
 }
 
-function maybeText(message: Message, text: string | null | undefined): void {
+export function maybeText(message: Message, text: string | null | undefined): void {
   const isThere = text !== null && text !== undefined
   message.flag(isThere)
   if (isThere) message.text(text)
@@ -136,6 +136,17 @@ function readBegun(reply: Reply): Begun {
 }
 
 const NO_IMATRIX = 'imatrix is the path of a file, which a browser cannot open: quantize with it in Node'
+
+/** The settings of a file. */
+export function settingsMessage(request: WriteRequest): Message {
+  const message = new Message().text(request.writeFormat).number(request.alignment)
+  maybeText(message, request.digest)
+  message.maybe(request.level).number(request.minSavings, request.frame).flag(request.canonical)
+  message.maybe(request.maxShard)
+  putValue(message, request.attributes)
+  maybeText(message, request.generator)
+  return message
+}
 
 /** A conversion, from the selection of its tensors to their copy. */
 export class NativeConversion {
@@ -229,13 +240,7 @@ export class NativeConversion {
 
   /** Creates the writer of the file. */
   create(request: WriteRequest): void {
-    const message = new Message().text(request.writeFormat).number(request.alignment)
-    maybeText(message, request.digest)
-    message.maybe(request.level).number(request.minSavings, request.frame).flag(request.canonical)
-    message.maybe(request.maxShard)
-    putValue(message, request.attributes)
-    maybeText(message, request.generator)
-    this.#ask('writer', message)
+    this.#ask('writer', settingsMessage(request))
   }
 
   async begin(_file: NativeFile, _writer: unknown, request: BeginRequest, { signal }: Control): Promise<Begun> {

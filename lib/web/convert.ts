@@ -5,17 +5,20 @@ import { validateConversion, writeConversion } from '../convert/write.js'
 import { invalid, rethrowNative } from '../native/errors.js'
 import { TensorFile } from '../read/file.js'
 import { readOptions } from '../values/arguments.js'
+import type { Tensors } from '../write/save-tensors.js'
 import { binding } from './binding.js'
 import { conversions, inThread, writer } from './conversion.js'
 import type { WasmSource } from './module.js'
 import { type InitOptions, open, validateWorker, type WebOpenOptions } from './open.js'
 import { BlobTarget, outputTo, targetOf, type WebTarget } from './output.js'
+import { createWriter, saveAll, type WebCreateOptions, type WebSaveFileOptions, type WebTensorWriter } from './save.js'
+import { saving } from './saving.js'
 import type { WebSource } from './source.js'
 import { Thread } from './thread.js'
 
-export type { ConvertPlan, ConvertResult, WebTarget }
+export type { ConvertPlan, ConvertResult, Tensors, WebCreateOptions, WebSaveFileOptions, WebTarget, WebTensorWriter }
 
-Object.assign(binding, conversions)
+Object.assign(binding, conversions, saving)
 
 /** How to convert a file in a browser: as in Node, without what needs paths and several files. */
 export interface WebConvertOptions
@@ -100,6 +103,37 @@ export async function convert(
       thread?.close()
     }
   })
+}
+
+/**
+ * Creates a writer, as in Node: the same methods, options, errors and bytes. Data is written as it is added, except in formats whose index
+ * comes first (safetensors, GGUF, NumPy, BTF): it is kept in Blobs, and written by `finish()`. A stream is closed by `finish()`, and aborted by
+ * `abort()` and after an error. Without a target, `blob` of the writer is the file.
+ *
+ * @example
+ * const writer = await create(await handle.createWritable(), { format: 'safetensors' })
+ * await writer.add('weight', new Float32Array(6), { shape: [2, 3] })
+ * await writer.finish()
+ *
+ * @throws ZTensorError and TypeError as `create` in Node; ZT_IO if the stream fails, with its error as the cause; the signal's reason
+ */
+export async function create(target?: WebTarget | null, options?: WebCreateOptions): Promise<WebTensorWriter> {
+  return createWriter(init, target, options)
+}
+
+/**
+ * Writes tensors to a file in one call, as in Node. Without a target, `blob` of the result is the file.
+ *
+ * @example const { blob } = await saveFile(undefined, { weight: new Float32Array(6) }, { format: 'safetensors' })
+ *
+ * @throws ZTensorError and TypeError as `saveFile` in Node; ZT_IO if the stream fails, with its error as the cause; the signal's reason
+ */
+export async function saveFile(
+  target: WebTarget | null | undefined,
+  tensors: Tensors,
+  options?: WebSaveFileOptions,
+): Promise<{ readonly blob?: Blob | undefined }> {
+  return saveAll(init, target, tensors, options)
 }
 
 /** Opens the source, unless it is open. */

@@ -1,13 +1,13 @@
 // Operations on arrays of JavaScript, in an instance of the module that is only for them: they are synchronous.
 import type { SlicePlan } from '../native/binding.js'
 import { Message, Reply } from './message.js'
-import { Instance, native, type Operation } from './module.js'
+import { Instance, native, type Operation, type Wasm } from './module.js'
 
 let instance: Instance | undefined
 
-/** Makes the operations available. Called before a file is opened. */
-export async function prepareKernels(): Promise<void> {
-  instance ??= await Instance.create()
+/** Makes the operations available, by a module that is loaded. Called before a file is opened or created. */
+export async function prepareKernels(wasm?: Wasm): Promise<void> {
+  instance ??= await Instance.create(wasm)
 }
 
 function call(operation: Operation, message: Message): Uint8Array<ArrayBuffer> {

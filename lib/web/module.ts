@@ -70,6 +70,16 @@ const OPERATIONS = [
   'copy',
   'block',
   'finish',
+  'create',
+  'announce',
+  'push',
+  'end',
+  'take',
+  'foresee',
+  'addSparse',
+  'continueSparse',
+  'complete',
+  'blockTypes',
 ] as const
 
 export type Operation = (typeof OPERATIONS)[number]

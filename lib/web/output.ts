@@ -14,7 +14,7 @@ export type WebTarget = WritableStream<Uint8Array<ArrayBuffer>> | FileSystemWrit
 const PART = 32 * 2 ** 20
 
 /** A target that is being written. */
-interface Target {
+export interface Target {
   open(): Promise<void>
   write(bytes: Uint8Array<ArrayBuffer>): Promise<void>
   close(): Promise<void>

@@ -3,10 +3,16 @@ export {
   type ConvertPlan,
   type ConvertResult,
   convert,
+  create,
   init as initConvert,
   locate as locateConvert,
+  saveFile,
+  type Tensors,
   type WebConvertOptions,
   type WebConvertResult,
+  type WebCreateOptions,
+  type WebSaveFileOptions,
   type WebTarget,
+  type WebTensorWriter,
 } from './convert.js'
 export * from './index.js'

@@ -1,5 +1,7 @@
 // The queue of a writer's calls, and the handling of errors that the caller does not await.
 
+import { warn } from '#host'
+
 const DONE = Promise.resolve()
 
 /** A promise that records whether its result is awaited. */
@@ -89,9 +91,9 @@ export class Calls {
 // Warns about writers that are garbage-collected without finish() or abort(): what they have written is lost.
 const registry = new FinalizationRegistry<string | undefined>((path) => {
   const what = path === undefined ? 'A file written to a stream' : `'${path}'`
-  process.emitWarning(
+  warn(
     `${what} was never finished: its writer was garbage-collected without finish() or abort(), and the written data is lost`,
-    { type: 'ZTensorWarning', code: 'ZT_WARN_UNFINISHED' },
+    'ZT_WARN_UNFINISHED',
   )
 })
 

@@ -15,13 +15,13 @@ import {
 } from '../values/arguments.js'
 import { type AttributeInput, freezeMap } from '../values/attribute-input.js'
 import { type DType, type DTypeInfo, dtypeOfArray, type IndexArray, type TypedArray } from '../values/dtype.js'
+import { validateDType } from '../values/dtype-argument.js'
 import {
   type DenseElements,
   denseElements,
   type Elements,
   elementsOf,
   typedArrayOf,
-  validateDType,
   validateShape,
   validateView,
 } from '../values/elements.js'

@@ -1,4 +1,4 @@
-import { basename, parse } from 'node:path'
+import { basename, extname } from '#host'
 import { invalid } from '../native/errors.js'
 import { run } from '../native/job.js'
 import { binding, type LinkedFile } from '../native/native.js'
@@ -32,6 +32,12 @@ export function validateLink(name: string, given: LinkInput): ValidLink {
     tensor: optional(tensor, (value) => validateText('tensor', value)) ?? name,
     shard: optional(shard, (value) => validateText('shard', value)),
   }
+}
+
+/** The name of a path without its extension. */
+function stemOf(path: string): string {
+  const name = basename(path)
+  return name.slice(0, name.length - extname(name).length)
 }
 
 /** The files that a writer links to, each identified once. */
@@ -72,9 +78,9 @@ export class Links {
   }
 
   #label(path: string | undefined): string {
-    const stem = parse(path ?? 'base').name
-    const root = this.#path === undefined ? '' : `${parse(this.#path).name}-`
-    const own = root !== '' && basename(stem).startsWith(root) ? stem.slice(root.length) : stem
+    const stem = stemOf(path ?? 'base')
+    const root = this.#path === undefined ? '' : `${stemOf(this.#path)}-`
+    const own = root !== '' && stem.startsWith(root) ? stem.slice(root.length) : stem
     // §7.1: at most 64 of these characters, and no leading dot.
     const base =
       own

@@ -8,12 +8,14 @@ import { toBufferSync } from '../native/memory.js'
 import { binding, type NativeOutflow } from '../native/native.js'
 import { messageOf } from '../native/realm.js'
 import { SpecialFile } from './special-file.js'
+import { FileSpool } from './spool.js'
+import type { Spool, Stream } from './stream.js'
 
 /** Polling interval for streams that emit no event when they are destroyed. */
 const LOOK_MS = 50
 
 /** Writes to a stream with backpressure: each call resolves when the stream accepts more. */
-export class Outlet {
+export class Outlet implements Stream {
   /** Undefined until a pipe or device is opened. */
   #stream: Writable | undefined
   readonly #special: SpecialFile | undefined
@@ -175,6 +177,10 @@ export class Outlet {
     this.#fail('the stream was destroyed before the file was complete')
     if (this.#stream === undefined) this.#special?.dismiss()
     else this.#stream.destroy()
+  }
+
+  createSpool(): Promise<Spool> {
+    return FileSpool.create()
   }
 
   throwIfFailed(): void {

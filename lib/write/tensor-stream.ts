@@ -1,6 +1,6 @@
 // The stream for the elements of one tensor.
 import type { Readable, Writable } from 'node:stream'
-import { builtins } from '../native/builtins.js'
+import { streams } from '#host'
 import { isOurs, publicError, ZTensorError } from '../native/errors.js'
 import { messageOf } from '../native/realm.js'
 import { bytesOf } from '../values/dtype.js'
@@ -35,7 +35,7 @@ class TensorStream {
 
   constructor(sink: Sink) {
     this.#sink = sink
-    this.writable = new builtins.stream.Writable({
+    this.writable = new (streams().Writable)({
       highWaterMark: HIGH_WATER,
       decodeStrings: true,
       write: (chunk: Uint8Array, _encoding, callback) => this.#write(chunk, callback),
@@ -56,7 +56,7 @@ class TensorStream {
 
   /** Watches a piped source: `pipe` does not end its target if the source is destroyed. */
   #watch(source: Readable): void {
-    const forget = builtins.stream.finished(source, { writable: false }, (cause) => {
+    const forget = streams().finished(source, { writable: false }, (cause) => {
       this.#sources.delete(source)
       if (!cause || this.writable.writableFinished) return
       const message = `the source of the stream ended before all bytes were written: ${cause.message}`

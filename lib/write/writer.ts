@@ -1,5 +1,5 @@
 import type { Writable } from 'node:stream'
-import { type InspectOptions, inspect } from 'node:util'
+import { type InspectOptions, inspect, platform } from '#host'
 import { onAbort } from '../native/abort.js'
 import { publicError, rethrowNative, ZTensorError } from '../native/errors.js'
 import { run, unopened } from '../native/job.js'
@@ -13,8 +13,7 @@ import {
 } from '../native/native.js'
 import { messageOf } from '../native/realm.js'
 import { TensorFile } from '../read/file.js'
-import { optional, readOptions, validateAbortSignal, validateText } from '../values/arguments.js'
-import { checkRemoved } from '../values/attribute-input.js'
+import { validateText } from '../values/arguments.js'
 import { fileBytes } from '../values/byte-order.js'
 import type { DType, DTypeInfo, TypedArray } from '../values/dtype.js'
 import { checkLength } from '../values/elements.js'
@@ -40,12 +39,8 @@ import {
   type TensorInput,
 } from './input.js'
 import { type LinkInput, Links, validateLink } from './link.js'
-import { CREATE_OPTIONS, type CreateOptions, writeRequest } from './options.js'
-import { Outlet } from './outlet.js'
 import { Packets } from './packet.js'
-import { withFormat } from './path.js'
-import { Spool } from './spool.js'
-import { validateTarget } from './target.js'
+import type { Spool, Stream } from './stream.js'
 import { tensorStream } from './tensor-stream.js'
 
 // Pieces up to this size are hashed on the JavaScript thread: passing them to another thread would cost more.
@@ -57,7 +52,7 @@ const STREAMED = 2 ** 20
 
 /** The arguments of a writer's constructor. */
 interface Internals {
-  readonly target: string | Outlet
+  readonly target: string | Stream
   readonly native: NativeWriter
   /** Cancels running native work. */
   readonly control: NativeControl
@@ -78,10 +73,10 @@ export class TensorWriter {
   readonly path: string | undefined
   readonly #native: NativeWriter
   readonly #control: NativeControl
-  readonly #outlet: Outlet | undefined
+  readonly #outlet: Stream | undefined
   readonly #spool: Spool | undefined
-  /** The stream, if bytes go to it as they are written. */
-  readonly #direct: Outlet | undefined
+  /** What bytes go to as they are written. Undefined if native code writes a file. */
+  readonly #direct: Pick<Stream, 'write'> | undefined
   readonly #writeFormat: string
   /** Undefined for a version that is only edited. */
   readonly #writing: Writing | undefined
@@ -108,7 +103,7 @@ export class TensorWriter {
     this.path = typeof target === 'string' ? target : undefined
     this.#outlet = typeof target === 'string' ? undefined : target
     this.#spool = how.spool
-    this.#direct = how.spool === undefined ? this.#outlet : undefined
+    this.#direct = how.spool === undefined ? this.#outlet : how.spool.path === undefined ? how.spool : undefined
     this.#native = native
     this.#control = control
     this.#writeFormat = how.writeFormat
@@ -154,22 +149,23 @@ export class TensorWriter {
 
   /** @internal `isSized`: the sizes of all tensors are known, and are announced before their data. */
   static async make(
-    target: string | Outlet,
+    target: string | Stream,
     request: WriteRequest,
     signal?: AbortSignal,
     remote?: RemoteRequest,
     isSized = false,
+    Kind: typeof TensorWriter = TensorWriter,
   ): Promise<TensorWriter> {
     const { writeFormat, level, digest, maxShard } = request
     let spool: Spool | undefined
     try {
-      if (typeof target !== 'string') spool = await spoolFor(request, isSized)
+      if (typeof target !== 'string') spool = await spoolFor(target, request, isSized)
       const path = typeof target === 'string' ? target : spool?.path
       const begin = (control: NativeControl) => binding.createWriter(path, request, control, remote)
       const begun = await TensorWriter.begin(path, signal, begin)
-      return new TensorWriter({ target, ...begun, writeFormat, level, digest, maxShard, signal, spool })
+      return new Kind({ target, ...begun, writeFormat, level, digest, maxShard, signal, spool })
     } catch (thrown) {
-      if (target instanceof Outlet) target.release()
+      if (typeof target !== 'string') target.release()
       await spool?.remove()
       throw thrown
     }
@@ -312,9 +308,7 @@ export class TensorWriter {
 
   async #write({ parts: given, ...tensor }: Composed): Promise<void> {
     // Sorted by role, as in canonical files: otherwise the blobs would be moved at the end.
-    const parts = this.#writing?.canonical
-      ? given.sort((a, b) => Buffer.compare(Buffer.from(a.role), Buffer.from(b.role)))
-      : given
+    const parts = this.#writing?.canonical ? given.sort((a, b) => compareTexts(a.role, b.role)) : given
     const lengths = parts.map((part) => part.data.byteLength)
     await this.#next(async () => {
       this.#begin(tensor, parts)
@@ -514,12 +508,13 @@ export class TensorWriter {
       if (this.#ended || this.#failure !== undefined) throw this.#gone()
       this.#end()
       try {
-        const { rest, warnings, name } = await this.#native.finish(this.#control)
+        const finished = await this.#native.finish(this.#control)
+        const { rest, warnings, name } = finished
         emitWarnings(warnings)
         if (name !== undefined && this.path !== undefined) this.#entry = beside(this.path, name)
         if (this.#outlet === undefined) return
         if (this.#spool === undefined) await this.#outlet.write(new Uint8Array(toBufferSync(rest)))
-        else await this.#spool.copyTo(this.#outlet, this.#signal)
+        else await this.#spool.copyTo(this.#outlet, finished, this.#signal)
         await this.#outlet.end()
         await this.#spool?.remove()
       } catch (thrown) {
@@ -571,6 +566,7 @@ export class TensorWriter {
  * canonical form, which orders the data.
  */
 async function spoolFor(
+  target: Stream,
   { writeFormat, canonical, maxShard }: WriteRequest,
   isSized: boolean,
 ): Promise<Spool | undefined> {
@@ -578,12 +574,21 @@ async function spoolFor(
   if (maxShard !== undefined) return undefined
   const { needsFirst } = writingOfId(writeFormat) as Writing
   const isDirect = !canonical && (needsFirst === 'nothing' || (needsFirst === 'sizes' && isSized))
-  return isDirect ? undefined : Spool.create()
+  return isDirect ? undefined : target.createSpool()
+}
+
+const encoder = new TextEncoder()
+
+/** The order of texts by their bytes. */
+function compareTexts(a: string, b: string): number {
+  const [left, right] = [encoder.encode(a), encoder.encode(b)]
+  const at = left.findIndex((byte, at) => byte !== right[at])
+  return at < 0 ? left.length - right.length : (left[at] as number) - (right[at] ?? -1)
 }
 
 /** The path or URL of a file in the folder of another one. */
 function beside(path: string, name: string): string {
-  const end = process.platform === 'win32' ? path.replaceAll('\\', '/').lastIndexOf('/') : path.lastIndexOf('/')
+  const end = platform === 'win32' ? path.replaceAll('\\', '/').lastIndexOf('/') : path.lastIndexOf('/')
   return `${path.slice(0, end + 1)}${name}`
 }
 
@@ -597,27 +602,4 @@ function detached(): ZTensorError {
     'ZT_CLOSED',
     'the array to write was detached or resized before it was written: do not change it until the call resolves',
   )
-}
-
-/**
- * Creates a writer. The target is a path, an `s3:`, `gs:` or `az:` URL, or a stream. A file or object appears at its path or URL
- * atomically, with `finish()`. A Node Writable, a pipe or a character device gets the same bytes as a stream. For formats whose index comes
- * first (all but zTensor) and for canonical zTensor 2, they are written to a temporary file before, and go to the stream with `finish()`. For
- * a pipe, `create` waits until it has a reader.
- *
- * @example
- * const writer = await create('model.zt')
- * await writer.add('weight', new Float32Array(6), { shape: [2, 3] })
- * await writer.finish() // the file appears only now
- *
- * @throws ZTensorError ZT_EXISTS without `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
- */
-export async function create(target: string | URL | Writable, options?: CreateOptions): Promise<TensorWriter> {
-  const read = readOptions(options, CREATE_OPTIONS)
-  const signal = optional(read.signal, validateAbortSignal)
-  const { path, remote, begin } = validateTarget('path', target, read)
-  checkRemoved(read)
-  const request = writeRequest(withFormat(read, path, true))
-  signal?.throwIfAborted()
-  return TensorWriter.listen(await TensorWriter.make(await begin(), request, signal, remote))
 }

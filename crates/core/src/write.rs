@@ -58,6 +58,7 @@ use destination::Destination;
 pub use division::Division;
 pub use finish::Finished;
 use framing::Planned;
+pub use index_first::Assembly;
 pub use join::SetFile;
 use open_tensor::Open;
 use parts::Parts;
@@ -176,6 +177,16 @@ impl Writer {
             return Err(Error::new(Code::InvalidArg, message).hint("canonical", ", or with canonical: false"));
         }
         Self::new(Destination::Taken, settings)
+    }
+
+    /// Creates a writer as [`Writer::taken`] does. If the index comes first, the caller keeps the bytes that it takes, and puts
+    /// the file together as [`Finished::assembly`] says.
+    pub fn kept(settings: Settings) -> Result<Self> {
+        if !settings.format.index_first() || settings.max_shard.is_some() {
+            return Self::taken(settings);
+        }
+        settings.check()?;
+        Self::new(Destination::Kept, settings)
     }
 
     fn new(out: Destination, settings: Settings) -> Result<Self> {

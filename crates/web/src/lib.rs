@@ -11,6 +11,8 @@ mod message;
 mod opening;
 mod reading;
 mod reply;
+#[cfg(feature = "write")]
+mod saving;
 mod state;
 mod tensors;
 #[cfg(feature = "write")]
@@ -116,6 +118,26 @@ const OPERATIONS: &[Operation] = &[
     writing::block,
     #[cfg(feature = "write")]
     writing::finish,
+    #[cfg(feature = "write")]
+    saving::create,
+    #[cfg(feature = "write")]
+    saving::announce,
+    #[cfg(feature = "write")]
+    saving::push,
+    #[cfg(feature = "write")]
+    saving::end,
+    #[cfg(feature = "write")]
+    saving::take,
+    #[cfg(feature = "write")]
+    saving::foresee,
+    #[cfg(feature = "write")]
+    saving::add_sparse,
+    #[cfg(feature = "write")]
+    saving::continue_sparse,
+    #[cfg(feature = "write")]
+    saving::complete,
+    #[cfg(feature = "write")]
+    saving::block_types,
 ];
 
 /// The reply, and its address and length as the host reads them.

@@ -16,6 +16,7 @@ use ztensor_core::read::staging::stored_bytes;
 use ztensor_core::sources::owned::Owned;
 use ztensor_core::sources::siblings::Links;
 use ztensor_core::work::Stop;
+use ztensor_core::write::sparse::Arranged;
 use ztensor_core::write::{ByteStream, Compression, Settings, WriteFormat, Writer};
 use ztensor_gguf::checkpoint::MetadataOverrides;
 use ztensor_gguf::checkpoint::derived::{Selected, derive};
@@ -45,7 +46,9 @@ const LARGE: u64 = 32 << 20;
 pub struct Writing {
     conversion: Conversion,
     /// `None` before the target begins, and after an error that left it incomplete.
-    writer: Option<Writer>,
+    pub writer: Option<Writer>,
+    /// The rest of a sparse tensor of the host, while the host takes bytes.
+    pub rest: Option<Arranged>,
     /// Refusals that were passed on, and those of tensors without their attributes that were.
     passed: [usize; 2],
     /// Bytes of the file that the host has not taken.
@@ -70,7 +73,6 @@ impl Writing {
         &mut self,
         work: impl FnOnce(&mut Conversion, &mut Writer, Blocks) -> Result<T>,
     ) -> Result<T> {
-        let gone = || Error::new(Code::Closed, "the writer has ended; create another one");
         let writer = self.writer.as_mut().ok_or_else(gone)?;
         let done = work(&mut self.conversion, writer, Arc::clone(&self.blocks));
         if done.is_err() {
@@ -80,7 +82,11 @@ impl Writing {
     }
 }
 
-fn nothing() -> Owned {
+pub fn gone() -> Error {
+    Error::new(Code::Closed, "the writer has ended; create another one")
+}
+
+pub fn nothing() -> Owned {
     Reply::default().into()
 }
 
@@ -172,7 +178,7 @@ pub fn checkpoint(state: &mut State, message: &mut Message) -> Result<Owned> {
 }
 
 /// A flag, and a text if it is set.
-fn maybe_text(message: &mut Message) -> Result<Option<String>> {
+pub fn maybe_text(message: &mut Message) -> Result<Option<String>> {
     if message.flag()? { message.text().map(Some) } else { Ok(None) }
 }
 
@@ -271,8 +277,8 @@ pub fn refusals(state: &mut State, message: &mut Message) -> Result<Owned> {
     Ok(reply.into())
 }
 
-/// Creates the writer of the target.
-pub fn writer(state: &mut State, message: &mut Message) -> Result<Owned> {
+/// The settings of a file.
+pub fn settings(message: &mut Message) -> Result<Settings> {
     let (format, alignment) = (format(&message.text()?)?, message.whole()?);
     let digest = maybe_text(message)?;
     let digest = digest
@@ -280,7 +286,7 @@ pub fn writer(state: &mut State, message: &mut Message) -> Result<Owned> {
     let level = message.maybe()?.and_then(|level| i32::try_from(level).ok());
     let (min_savings, frame) = (message.number()?, message.small()?);
     let compression = level.map(|level| Compression { level, min_savings, threads: 1, frame });
-    let settings = Settings {
+    Ok(Settings {
         format,
         alignment,
         digest: digest.transpose()?,
@@ -291,8 +297,12 @@ pub fn writer(state: &mut State, message: &mut Message) -> Result<Owned> {
         attributes: entries(message)?.into(),
         generator: maybe_text(message)?,
         stop: Stop::default(),
-    };
-    state.writing.writer = Some(Writer::taken(settings)?);
+    })
+}
+
+/// Creates the writer of the target.
+pub fn writer(state: &mut State, message: &mut Message) -> Result<Owned> {
+    state.writing.writer = Some(Writer::taken(settings(message)?)?);
     Ok(nothing())
 }
 
@@ -300,6 +310,7 @@ pub fn writer(state: &mut State, message: &mut Message) -> Result<Owned> {
 #[allow(clippy::unnecessary_wraps)] // as all operations
 pub fn abort(state: &mut State, _message: &mut Message) -> Result<Owned> {
     state.writing.writer = None;
+    state.writing.rest = None;
     state.writing.blocks = Blocks::default();
     Ok(nothing())
 }
@@ -444,8 +455,7 @@ pub fn block(state: &mut State, _message: &mut Message) -> Result<Owned> {
 /// Ends the file. The rest of its bytes are blocks.
 pub fn finish(state: &mut State, _message: &mut Message) -> Result<Owned> {
     let Writing { writer, blocks, .. } = &mut state.writing;
-    let writer =
-        writer.take().ok_or_else(|| Error::new(Code::Closed, "the writer has ended; create another one"))?;
+    let writer = writer.take().ok_or_else(gone)?;
     let finished = writer.finish()?;
     if !finished.rest.is_empty() {
         blocks.lock().unwrap_or_else(PoisonError::into_inner).push_back(finished.rest);

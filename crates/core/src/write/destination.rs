@@ -25,6 +25,8 @@ pub enum Destination {
     InPlaceFile(InPlaceFile),
     /// The caller takes the bytes out of the buffer.
     Taken,
+    /// Like `Taken`, for a file whose index comes first: the caller keeps the data, and writes it when the index is there.
+    Kept,
     /// Like `Taken`, while a consumer receives blocks.
     Passed(Box<dyn ByteStream>),
 }
@@ -37,7 +39,7 @@ impl Destination {
             Self::Spool(spool, _) | Self::SpoolUpload(spool, _) => Some(spool.file()),
             Self::Replacement(file) => file.begun(),
             Self::InPlaceFile(file) => file.begun(),
-            Self::Upload(_) | Self::Taken | Self::Passed(_) => None,
+            Self::Upload(_) | Self::Taken | Self::Kept | Self::Passed(_) => None,
         }
     }
 
@@ -57,7 +59,7 @@ impl Destination {
             Self::Upload(upload) => upload.write(block.from(0))?,
             Self::Replacement(file) => file.write(block.from(0))?,
             Self::InPlaceFile(file) => file.write(block.from(0))?,
-            Self::Taken => return Ok(()),
+            Self::Taken | Self::Kept => return Ok(()),
             Self::Passed(blocks) => return blocks.pass(block.take()),
         }
         block.clear();
@@ -71,7 +73,7 @@ impl Destination {
             Self::Replacement(file) => file.commit(),
             Self::InPlaceFile(file) => file.commit().map(|()| Vec::new()),
             Self::Upload(upload) | Self::SpoolUpload(_, upload) => upload.complete().map(|()| Vec::new()),
-            Self::Taken | Self::Passed(_) => Ok(Vec::new()),
+            Self::Taken | Self::Kept | Self::Passed(_) => Ok(Vec::new()),
         }
     }
 }

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::destination::Destination;
-use super::index_first::{self, Whole};
+use super::index_first::{self, Assembly, Whole};
 use super::previous_root::OldRoot;
 use super::{Writer, canonical};
 use crate::codecs::digest::Algorithm;
@@ -21,6 +21,8 @@ pub struct Finished {
     pub warnings: Vec<Warning>,
     /// The name of the file that opens a set, in the folder of the target; `None` if it is that of the target.
     pub name: Option<String>,
+    /// How the caller puts the file together, if it keeps the data.
+    pub assembly: Option<Assembly>,
 }
 
 impl Writer {
@@ -55,6 +57,10 @@ impl Writer {
             self.builder.set_part(parts.next());
         }
         let catalog = self.builder.finish();
+        if matches!(self.out, Destination::Kept) {
+            let assembly = Some(Assembly::of(format, &catalog)?);
+            return Ok(Finished { rest: self.buffer.take(), assembly, ..Finished::default() });
+        }
         if let Destination::Spool(mut spool, mut file) = self.out {
             spool.write(self.buffer.from(0))?;
             let whole = Whole::File(&mut file);
@@ -71,7 +77,7 @@ impl Writer {
                 Some(parts) => parts.commit_one(file)?,
                 None => file.commit()?,
             };
-            return Ok(Finished { rest: Vec::new(), warnings, name });
+            return Ok(Finished { warnings, name, ..Finished::default() });
         }
         if let Destination::SpoolUpload(mut spool, mut upload) = self.out {
             spool.write(self.buffer.from(0))?;
@@ -86,7 +92,7 @@ impl Writer {
         self.out.drain(&mut self.buffer)?;
         self.settings.stop.check()?;
         let warnings = self.out.commit()?;
-        Ok(Finished { rest: self.buffer.take(), warnings, name: None })
+        Ok(Finished { rest: self.buffer.take(), warnings, ..Finished::default() })
     }
 
     /// Writes an index that comes last, in pieces: its beginning is written while the rest is encoded.
@@ -105,7 +111,7 @@ impl Writer {
         self.settle()?;
         self.settings.stop.check()?;
         let warnings = self.out.commit()?;
-        Ok(Finished { rest: self.buffer.take(), warnings, name: None })
+        Ok(Finished { rest: self.buffer.take(), warnings, ..Finished::default() })
     }
 
     /// Writes an aligned index: that of the file, or that of the root if there are data shards.
@@ -149,6 +155,6 @@ impl Writer {
             Destination::File(root) => self.shards.commit(&table, root, &old)?,
             out => out.commit()?,
         };
-        Ok(Finished { rest: self.buffer.take(), warnings, name: None })
+        Ok(Finished { rest: self.buffer.take(), warnings, ..Finished::default() })
     }
 }

@@ -46,7 +46,7 @@ impl Writer {
     }
 
     pub(super) fn write_full_blocks(&mut self) -> Result<()> {
-        if self.pending() >= WARM && !matches!(self.out, Destination::Taken) {
+        if self.pending() >= WARM && !self.is_taken() {
             self.write_block(self.full())?;
         }
         Ok(())
@@ -102,7 +102,11 @@ impl Writer {
 
     /// Returns whether the caller should take the buffered bytes now.
     pub fn must_be_taken(&self) -> bool {
-        matches!(self.out, Destination::Taken) && self.pending() >= WARM
+        self.is_taken() && self.pending() >= WARM
+    }
+
+    fn is_taken(&self) -> bool {
+        matches!(self.out, Destination::Taken | Destination::Kept)
     }
 
     /// Returns the buffered bytes, for a file that the caller writes.

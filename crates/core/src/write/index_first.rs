@@ -32,12 +32,47 @@ pub fn assemble<'a>(
     file: Whole<'a>,
     stop: &'a Stop,
 ) -> Result<()> {
+    let mut data = Data { spool, file, waiting: Vec::new(), stop };
+    put(format, catalog, &mut data)?;
+    data.flush()
+}
+
+fn put(format: &'static WriteFormat, catalog: &Catalog, assembler: &mut dyn Assembler) -> Result<()> {
     let Index::First(put) = format.index else {
         return Err(Error::new(Code::Internal, "the data was spooled, and the index comes behind it"));
     };
-    let mut data = Data { spool, file, waiting: Vec::new(), stop };
-    put(catalog, &mut data)?;
-    data.flush()
+    put(catalog, assembler)
+}
+
+/// The order of a file whose data the caller keeps.
+#[derive(Default)]
+pub struct Assembly {
+    /// The bytes before, between and after the blobs.
+    pub bytes: Vec<u8>,
+    /// Of each blob, in order, the end of the bytes before it, and its offset and length in what the caller keeps.
+    pub blobs: Vec<[u64; 3]>,
+}
+
+impl Assembly {
+    pub(super) fn of(format: &'static WriteFormat, catalog: &Catalog) -> Result<Self> {
+        let mut assembly = Self::default();
+        put(format, catalog, &mut assembly)?;
+        Ok(assembly)
+    }
+}
+
+impl Assembler for Assembly {
+    fn expect(&mut self, _length: u64) {}
+
+    fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn blob(&mut self, blob: &Component) -> Result<()> {
+        self.blobs.push([self.bytes.len() as u64, blob.offset(), blob.stored_length()]);
+        Ok(())
+    }
 }
 
 /// Blobs smaller than this are read and written together with their neighbors: a copy by the kernel takes several calls
