@@ -1,7 +1,7 @@
 // Errors of calls that are not awaited reject finish(), and are not unhandled rejections.
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { Readable } from 'node:stream'
+import { Readable, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { promisify } from 'node:util'
 import test from 'ava'
@@ -32,6 +32,19 @@ test('the errors of all calls that add reach finish()', async (t) => {
     const writer = await create(scratchPath('unheard'))
     writer[call]('x', {})
     t.is((await rejectionOf(() => writer.finish()))?.code, 'ZT_INVALID_ARG', call)
+  }
+})
+
+test('an error of a call that waited in the queue reaches finish(), of files and of streams', async (t) => {
+  const accept = { write: (_chunk, _encoding, callback) => callback() }
+  for (const format of ['zt', 'safetensors']) {
+    for (const target of [scratchPath('queued'), new Writable(accept)]) {
+      const writer = await create(target, { format })
+      await writer.add('a', F)
+      writer.addObject('a', { layout: 'dense', shape: [1], dtype: 'float32', components: { data: { data: F } } })
+      const error = await rejectionOf(() => writer.finish())
+      t.is(error?.code, 'ZT_BAD_INDEX', `${format} to ${writer.path}`)
+    }
   }
 })
 

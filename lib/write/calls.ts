@@ -36,6 +36,8 @@ export class Calls {
   #waiting = 0
   /** Whether `finish()` was called. */
   #finishing = false
+  /** Resolves when the errors of all calls so far are recorded. */
+  #recorded: Promise<unknown> = DONE
   /** Errors of calls and streams, and whether the caller handles each of them. */
   readonly #errors: { readonly error: unknown; readonly isHeard: () => boolean }[] = []
 
@@ -67,7 +69,8 @@ export class Calls {
 
   #heard<T>(working: Promise<T>): Promise<T> {
     const call = Call.of(working)
-    working.catch((error) => this.failed(error, () => call.isHeard))
+    const recorded = working.catch((error) => this.failed(error, () => call.isHeard))
+    this.#recorded = Promise.all([this.#recorded, recorded])
     return call
   }
 
@@ -77,9 +80,10 @@ export class Calls {
     this.#errors.push({ error, isHeard: () => !late && isHeard() })
   }
 
-  /** Records that `finish()` was called. */
-  finishing(): void {
+  /** Records that `finish()` was called. The promise resolves when the errors of all earlier calls are recorded. */
+  finishing(): Promise<unknown> {
     this.#finishing = true
+    return this.#recorded
   }
 
   /** The first error that the caller has not handled. */

@@ -496,8 +496,10 @@ export class TensorWriter {
    * handled; the signal's reason
    */
   async finish(): Promise<void> {
-    this.#calls.finishing()
+    const recorded = this.#calls.finishing()
     const end = async () => {
+      // The queue goes on a little before the error of a call is recorded.
+      await recorded
       this.#signal?.throwIfAborted()
       const unheard = this.#calls.unheard()
       if (unheard !== undefined && !this.#ended) {
