@@ -1724,20 +1724,6 @@ export declare class TensorWriter {
 	toJSON(): object;
 	[inspect.custom](_depth: number, options: InspectOptions): string;
 }
-/**
- * Creates a writer. The target is a path, an `s3:`, `gs:` or `az:` URL, or a stream. A file or object appears at its path or URL
- * atomically, with `finish()`. A Node Writable, a pipe or a character device gets the same bytes as a stream. For formats whose index comes
- * first (all but zTensor) and for canonical zTensor 2, they are written to a temporary file before, and go to the stream with `finish()`. For
- * a pipe, `create` waits until it has a reader.
- *
- * @example
- * const writer = await create('model.zt')
- * await writer.add('weight', new Float32Array(6), { shape: [2, 3] })
- * await writer.finish() // the file appears only now
- *
- * @throws ZTensorError ZT_EXISTS without `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
- */
-export declare function create(target: string | URL | Writable, options?: CreateOptions): Promise<TensorWriter>;
 interface IndexLimits {
 	/** Maximum size of the index in bytes: 1 GiB by default. */
 	maxIndexBytes?: number | undefined;
@@ -2050,6 +2036,20 @@ export interface EditMetadataResult {
 	 */
 	readonly method: "unchanged" | "in-place" | "inserted" | "cloned" | "copied";
 }
+/**
+ * Creates a writer. The target is a path, an `s3:`, `gs:` or `az:` URL, or a stream. A file or object appears at its path or URL
+ * atomically, with `finish()`. A Node Writable, a pipe or a character device gets the same bytes as a stream. For formats whose index comes
+ * first (all but zTensor) and for canonical zTensor 2, they are written to a temporary file before, and go to the stream with `finish()`. For
+ * a pipe, `create` waits until it has a reader.
+ *
+ * @example
+ * const writer = await create('model.zt')
+ * await writer.add('weight', new Float32Array(6), { shape: [2, 3] })
+ * await writer.finish() // the file appears only now
+ *
+ * @throws ZTensorError ZT_EXISTS without `overwrite`, ZT_IO; TypeError and RangeError ZT_INVALID_ARG; the signal's reason
+ */
+export declare function create(target: string | URL | Writable, options?: CreateOptions): Promise<TensorWriter>;
 type AnyInput = TypedArray | TensorInput | CsrInput | CooInput | ObjectInput | AnyTensor | Loaded;
 /** Tensors by name: an object, a Map, or any iterable of pairs. */
 export type Tensors = Readonly<Record<string, AnyInput>> | Iterable<readonly [
