@@ -401,7 +401,7 @@ impl NativeWriter {
             let writer = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
             writer.ok_or_else(gone).and_then(Writer::finish)
         };
-        spawn_lasting(env, lane, control, job, |_, Finished { rest, warnings, name }| {
+        spawn_lasting(env, lane, control, job, |_, Finished { rest, warnings, name, .. }| {
             let rest = Memory::from(Owned::from(rest));
             Ok(FinishedFile { rest, warnings: write_warnings(warnings), name })
         })
