@@ -69,8 +69,10 @@ export class Calls {
 
   #heard<T>(working: Promise<T>): Promise<T> {
     const call = Call.of(working)
+    const before = this.#recorded
     const recorded = working.catch((error) => this.failed(error, () => call.isHeard))
-    this.#recorded = Promise.all([this.#recorded, recorded])
+    // Without a value, so that nothing is kept of many calls.
+    this.#recorded = recorded.then(() => before).then(() => undefined)
     return call
   }
 
