@@ -171,7 +171,7 @@ pub fn continue_sparse(state: &mut State, _message: &mut Message) -> Result<Owne
     let writing = &mut state.writing;
     let mut arranged = writing.rest.take().ok_or_else(|| internal("no sparse tensor to continue"))?;
     let mut is_done = true;
-    let waiting = with_writer(writing, |writer| {
+    let left = with_writer(writing, |writer| {
         while arranged.push_block(writer, &Stop::default())? {
             if writer.must_be_taken() {
                 is_done = false;
@@ -184,7 +184,7 @@ pub fn continue_sparse(state: &mut State, _message: &mut Message) -> Result<Owne
     if !is_done {
         writing.rest = Some(arranged);
     }
-    let mut reply = pending(waiting);
+    let mut reply = pending(left);
     reply.flag(is_done);
     Ok(reply.into())
 }
