@@ -74,7 +74,7 @@ const OPERATIONS = [
   'announce',
   'push',
   'end',
-  'take',
+  'takeWritten',
   'foresee',
   'addSparse',
   'continueSparse',

@@ -89,7 +89,7 @@ class NativeWriter {
   }
 
   take(): Memory {
-    const bytes = this.#instance.call('take', new Message())
+    const bytes = this.#instance.call('takeWritten', new Message())
     return new Memory(bytes instanceof Uint8Array ? bytes.slice() : new Uint8Array(0))
   }
 
