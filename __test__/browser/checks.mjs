@@ -7,7 +7,7 @@ import { report, serveReport } from 'ztensor/report'
 import { safetensors } from '../helpers/command.mjs'
 import { HOSTILE } from '../helpers/report-page.mjs'
 import { bytesOf, quantized, writeLlama, writeMany, writeNarrow, writeOneDtype, writeQuantized } from './models.mjs'
-import { accessibility, closeQuiet, cutNumbers, measured, openReport, overflows, resized } from './page.mjs'
+import { accessibility, closeQuiet, cutNumbers, goTo, openReport, overflows, resized, viewShown } from './page.mjs'
 
 const fixtures = fileURLToPath(new URL('../fixtures', import.meta.url))
 const MANY = 100_000
@@ -42,15 +42,6 @@ async function withReport(browser, path, options, look) {
 
 const VIEWS = ['overview', 'bytes', 'map', 'values', 'diff']
 const TABS = ['Table', 'Suspects', 'Layers', 'Heat map']
-
-/** Shows another view of an open report. */
-async function goTo(page, view) {
-  await page.evaluate((hash) => {
-    location.hash = hash
-  }, view)
-  await page.waitForFunction((hash) => document.querySelector('nav [aria-current]').hash === `#${hash}`, view)
-  await measured(page)
-}
 
 /** The cells of a table as text, one array a row. */
 const cells = (page, selector) =>
@@ -342,6 +333,7 @@ export const checks = {
       await page.waitForSelector('.module')
       await page.locator('.module', { hasText: 'layers' }).click()
       await page.getByRole('link', { name: 'Values' }).click()
+      await viewShown(page, 'values')
       assert.equal(await page.locator('h2').first().innerText(), '72 of 75 tensors')
       await page.getByRole('button', { name: 'Leave the module' }).click()
       assert.equal(await page.locator('h2').first().innerText(), '75 tensors')

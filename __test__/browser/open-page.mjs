@@ -9,7 +9,7 @@ import { safetensors } from '../helpers/command.mjs'
 import { HOSTILE } from '../helpers/report-page.mjs'
 import { checkpoint } from '../helpers/tiny-checkpoint.mjs'
 import { writeLlama, writeMany, writeQuantized } from './models.mjs'
-import { accessibility, measured, overflows } from './page.mjs'
+import { accessibility, goTo, measured, overflows } from './page.mjs'
 
 const MANY = 100_000
 /** A file that is larger than an array of a browser. */
@@ -115,9 +115,7 @@ export const checks = {
       await shown(page)
       assert.equal(await heading(page), 'llama.safetensors')
       assert.match(await page.title(), /^llama\.safetensors · ztensor$/)
-      await page.evaluate(() => {
-        location.hash = 'values'
-      })
+      await goTo(page, 'values')
       await page.locator('.grid tbody .link', { hasText: 'layers.0.input_layernorm' }).click()
       await page.waitForSelector('.panel .bar-fill')
       await page.waitForFunction(() => /^1 × 256/.test(document.querySelector('.slice + .note')?.textContent ?? ''))
@@ -188,12 +186,7 @@ export const checks = {
     withPage(browser, context, {}, async (page) => {
       await choose(page, context.path('hostile.safetensors'))
       await shown(page)
-      for (const view of ['bytes', 'map', 'values', 'overview']) {
-        await page.evaluate((view) => {
-          location.hash = view
-        }, view)
-        await measured(page)
-      }
+      for (const view of ['bytes', 'map', 'values', 'overview']) await goTo(page, view)
     }),
 
   '100,000 tensors': (browser, context) =>

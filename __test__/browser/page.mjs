@@ -34,6 +34,20 @@ export async function openReport(browser, path, { view = 'overview', width = 128
 export const measured = (page) =>
   page.waitForFunction(() => document.querySelector('.treemap:not(:has(.area))') === null)
 
+/** Waits until the page shows a view: an address changes before its view appears. */
+export async function viewShown(page, view) {
+  await page.waitForFunction((hash) => document.querySelector('nav [aria-current]').hash === `#${hash}`, view)
+  await measured(page)
+}
+
+/** Shows another view of an open report. */
+export async function goTo(page, view) {
+  await page.evaluate((hash) => {
+    location.hash = hash
+  }, view)
+  await viewShown(page, view)
+}
+
 /** Closes a page, and asserts that it recorded nothing. */
 export async function closeQuiet({ page, noticed }) {
   const hit = await page.evaluate(() => globalThis.hit)
