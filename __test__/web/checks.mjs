@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
+import { join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { root } from '../../scripts/command.mjs'
 import { fixturePath } from '../helpers/vectors.mjs'
 
 const read = (name) => new Uint8Array(readFileSync(fixturePath(name)))
@@ -92,6 +94,19 @@ async function instancesAfter(use) {
 }
 
 export const checks = {
+  async 'the wrapper and the module have the same operations, in one order'() {
+    const namesIn = (path, list, name) =>
+      [...list.exec(readFileSync(join(root, path), 'utf8'))[1].matchAll(name)].map(([, name]) => name)
+    const ofModule = namesIn('crates/web/src/lib.rs', /const OPERATIONS[^=]*= &\[(.*?)\];/s, /::(\w+),/g)
+    const ofWrapper = namesIn('lib/web/module.ts', /const OPERATIONS = \[(.*?)\] as const/s, /'(\w+)'/g)
+    assert.deepEqual(
+      ofWrapper,
+      ofModule.map((name) => name.replace(/_(\w)/g, (_all, letter) => letter.toUpperCase())),
+    )
+    assert.equal(new Set(ofWrapper).size, ofWrapper.length)
+    assert.ok(ofWrapper.length > 50)
+  },
+
   async 'memory does not grow by opening and closing files'({ open }) {
     const bytes = read('zt2-zstd.zt')
     const once = async () => {
@@ -336,13 +351,11 @@ export const checks = {
 
   async 'memory that is free a little later is waited for, and its lack is ZT_LIMIT'({ open }) {
     const { instantiate } = WebAssembly
-    const { setTimeout } = globalThis
     let failures = 2
     WebAssembly.instantiate = async (...args) => {
       if (failures-- > 0) throw new RangeError('Out of memory')
       return instantiate(...args)
     }
-    globalThis.setTimeout = (resume) => setTimeout(resume, 0)
     try {
       const file = await open(read('hdf5/tiny.keras'))
       assert.equal(failures, -1)
@@ -352,7 +365,6 @@ export const checks = {
       assert.equal(await codeOf(() => open(read('hdf5/tiny.keras'))), 'ZT_LIMIT')
     } finally {
       Object.assign(WebAssembly, { instantiate })
-      Object.assign(globalThis, { setTimeout })
     }
   },
 }

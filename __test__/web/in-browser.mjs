@@ -123,7 +123,7 @@ async function convertInPage([path, hasFiles, at]) {
         const result = await convert(url, handle, options)
         return { bytes: new Uint8Array(await (await handle.getFile()).arrayBuffer()), result }
       }
-      if (target === 'zTensor 2') {
+      if (target === 'zTensor 2' || target === 'npz') {
         const { readable, writable } = new TransformStream()
         const taking = new Response(readable).arrayBuffer()
         taking.catch(() => {})

@@ -340,6 +340,39 @@ export const checks = {
     })
   },
 
+  async 'worker: the page collects its garbage if the worker has no memory'({ open }) {
+    const { Worker } = globalThis
+    const { Memory } = WebAssembly
+    const script = (code) => URL.createObjectURL(new Blob([code], { type: 'text/javascript' }))
+    const failsOnce = script(`
+      const { instantiate } = WebAssembly
+      WebAssembly.instantiate = async () => {
+        WebAssembly.instantiate = instantiate
+        throw new RangeError('Out of memory')
+      }`)
+    let created = 0
+    globalThis.Worker = class extends Worker {
+      constructor(url, options) {
+        super(script(`import '${failsOnce}'\nimport '${url}'`), options)
+      }
+    }
+    WebAssembly.Memory = class extends Memory {
+      constructor(...given) {
+        super(...given)
+        created += 1
+      }
+    }
+    try {
+      const file = await open(safetensors('t', [1, 2, 3]), { worker: true })
+      equal([...(await file.tensor('t').load({ as: 'float32' }))], [1, 2, 3])
+      file.close()
+    } finally {
+      globalThis.Worker = Worker
+      WebAssembly.Memory = Memory
+    }
+    equal(created, 1)
+  },
+
   async 'worker: the page reads no data of a Blob, a handle or a URL'({ open }) {
     const root = await navigator.storage.getDirectory()
     const handle = await root.getFileHandle('one.safetensors', { create: true })

@@ -6,6 +6,20 @@ const FORMAT = { format: 'safetensors' }
 /** A file of one float32 tensor with several blocks of output. */
 const large = () => safetensors('t', new Array(6 * 2 ** 20).fill(1.5))
 
+/** A file of four float32 tensors of 6 MiB, each of which is fetched before it is written. */
+function several() {
+  const [count, length] = [4, 6 * 2 ** 20]
+  const tensors = Array.from({ length: count }, (_, at) => [
+    `t${at}`,
+    { dtype: 'F32', shape: [length / 4], data_offsets: [at * length, (at + 1) * length] },
+  ])
+  const json = new TextEncoder().encode(JSON.stringify(Object.fromEntries(tensors)))
+  const head = new Uint8Array(8 + json.length)
+  new DataView(head.buffer).setBigUint64(0, BigInt(json.length), true)
+  head.set(json, 8)
+  return new Blob([head, new Uint8Array(count * length)])
+}
+
 const bytesOf = async (blob) => new Uint8Array(await blob.arrayBuffer())
 
 /** A source of the page's own code. `answer` makes the bytes of a read after the index. */
@@ -38,39 +52,59 @@ const both = (worker) => ({
   },
 
   async 'a slow stream holds the conversion back, and an abort ends it'(_web, { convert }) {
-    let [writes, reads] = [0, 0]
+    let [writes, bytesRead] = [0, 0]
     const stop = new AbortController()
-    const source = await byCode(large(), (bytes, offset, length) => {
-      reads += 1
+    const blob = several()
+    const source = await byCode(blob, (bytes, offset, length) => {
+      bytesRead += length
       return bytes.slice(offset, offset + length)
     })
-    let written = () => {}
-    const isWriting = new Promise((resolve) => {
-      written = resolve
-    })
-    let reason
+    const [writing, aborted] = [Promise.withResolvers(), Promise.withResolvers()]
     const stream = new WritableStream({
-      write() {
+      write(_chunk, { signal }) {
         writes += 1
-        written()
-        return new Promise(() => {})
+        writing.resolve()
+        return new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => reject(signal.reason))
+        })
       },
-      abort(given) {
-        reason = given
-      },
+      abort: aborted.resolve,
     })
     const converting = rejected(convert(source, stream, { ...FORMAT, worker, signal: stop.signal }))
-    await isWriting
-    const before = reads
-    // A round trip through another worker takes longer than the next block would.
-    await new Promise((resolve) => {
-      const other = new Worker(URL.createObjectURL(new Blob(['postMessage(0)'])))
-      other.onmessage = resolve
-    })
-    equal([writes, reads], [1, before])
+    await writing.promise
+    // Meanwhile, the same conversion to a Blob begins and ends.
+    const other = await byCode(blob, (bytes, offset, length) => bytes.slice(offset, offset + length))
+    await convert(other, undefined, { ...FORMAT, worker })
+    equal([writes, bytesRead < blob.size / 2], [1, true], `${bytesRead} of ${blob.size} bytes`)
     stop.abort('enough')
     equal(await converting, 'enough')
-    equal([writes, reason ?? 'enough'], [1, 'enough'])
+    equal([writes, await aborted.promise], [1, 'enough'])
+  },
+
+  async 'every kind of source gives the same file'({ open }, { convert }) {
+    const names = [1, 2, 3].map((number) => `split-0000${number}-of-00003.gguf`)
+    const urls = names.map((name) => new URL(`/fixtures/gguf/${name}`, location.href))
+    const files = await Promise.all(
+      urls.map(async (url, at) => new File([await (await fetch(url)).arrayBuffer()], names[at])),
+    )
+    const opened = [await open(files), await open(files, { worker: true })]
+    const sources = { URLs: urls, 'an open file': opened[0], 'a file that is open in a worker': opened[1] }
+    if (typeof navigator.storage?.getDirectory === 'function') {
+      const root = await navigator.storage.getDirectory()
+      const folder = await root.getDirectoryHandle('split', { create: true })
+      const handles = []
+      for (const file of files) {
+        const handle = await folder.getFileHandle(file.name, { create: true })
+        await file.stream().pipeTo(await handle.createWritable())
+        handles.push(handle)
+      }
+      Object.assign(sources, { 'the handle of a folder': folder, handles })
+    }
+    const written = async (source) =>
+      (await bytesOf((await convert(source, undefined, { ...FORMAT, worker })).blob)).join()
+    const expected = await written(files)
+    for (const [kind, source] of Object.entries(sources)) equal(await written(source), expected, kind)
+    for (const file of opened) file.close()
   },
 
   async 'a stream that fails is ZT_IO with its error'(_web, { convert }) {

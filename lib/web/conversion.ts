@@ -13,6 +13,7 @@ import type {
   WriteRequest,
 } from '../native/binding.js'
 import { type Control, type FileSpan, type NativeFile, readSpans, type Session } from './binding.js'
+import { type Assembly, readAssembly } from './kept.js'
 import { Message, Reply } from './message.js'
 import { native, type Operation, readError, Wasm } from './module.js'
 import type { Thread } from './thread.js'
@@ -238,9 +239,9 @@ export class NativeConversion {
     return reply.list(() => readError(reply))
   }
 
-  /** Creates the writer of the file. */
-  create(request: WriteRequest): void {
-    this.#ask('writer', settingsMessage(request))
+  /** Creates the writer of the file. Returns whether its data must be kept until `finish` says how the file is put together. */
+  create(request: WriteRequest): boolean {
+    return this.#ask('writer', settingsMessage(request)).flag()
   }
 
   async begin(_file: NativeFile, _writer: unknown, request: BeginRequest, { signal }: Control): Promise<Begun> {
@@ -300,10 +301,11 @@ export class NativeConversion {
     }
   }
 
-  /** Writes the index. */
-  async finish(sink: Sink): Promise<void> {
-    this.#ask('finish')
+  /** Writes the index. Returns how the file is put together, if its data was kept. */
+  async finish(sink: Sink): Promise<Assembly | undefined> {
+    const assembly = readAssembly(this.#ask('finish'))
     await this.passBlocks(sink)
+    return assembly
   }
 
   /** Releases the memory. */

@@ -7,10 +7,11 @@ import { TensorFile } from '../read/file.js'
 import { readOptions } from '../values/arguments.js'
 import type { Tensors } from '../write/save-tensors.js'
 import { binding } from './binding.js'
+import { BlobTarget } from './blob-target.js'
 import { conversions, inThread, writer } from './conversion.js'
 import type { WasmSource } from './module.js'
 import { type InitOptions, open, validateWorker, type WebOpenOptions } from './open.js'
-import { BlobTarget, outputTo, targetOf, type WebTarget } from './output.js'
+import { outputTo, targetOf, type WebTarget } from './output.js'
 import { createWriter, saveAll, type WebCreateOptions, type WebSaveFileOptions, type WebTensorWriter } from './save.js'
 import { saving } from './saving.js'
 import type { WebSource } from './source.js'
@@ -57,9 +58,9 @@ const OF_NODE: Readonly<Record<string, string>> = {
 }
 
 /**
- * Writes the tensors of a file into a new file, as in Node: the same options, result, errors and bytes. The formats are those that Node
- * writes, except npz, and zTensor 2 needs `canonical: false`. Data is fetched, converted and written in pieces. A stream is closed on success
- * and aborted on failure. Without a target, `blob` of the result is the file.
+ * Writes the tensors of a file into a new file, as in Node: the same formats, options, result, errors and bytes. zTensor 2 needs
+ * `canonical: false`. Data is fetched, converted and written in pieces; that of npz is kept in Blobs first. A stream is closed on success and
+ * aborted on failure. Without a target, `blob` of the result is the file.
  *
  * @example
  * const { blob } = await convert(input.files[0], undefined, { format: 'gguf', quantize: 'q4_k_m' })

@@ -201,6 +201,25 @@ export function takePanic(): string | null {
 /** Milliseconds between attempts to create an instance. */
 const PAUSES = [50, 100, 200, 400, 800, 1600]
 
+/**
+ * Collects the garbage of this thread if the browser has no memory for another instance. Threads share the memory, and a browser collects only
+ * that of the thread that lacks it.
+ */
+export function makeRoom(): void {
+  try {
+    new WebAssembly.Memory({ initial: 1 })
+  } catch {
+    // The garbage was collected before this failed.
+  }
+}
+
+let askForRoom = async (): Promise<unknown> => undefined
+
+/** Sets how another thread is asked to collect its garbage. */
+export function whenFull(ask: typeof askForRoom): void {
+  askForRoom = ask
+}
+
 /** An instance of the module. */
 export class Instance {
   #exports: Exports | undefined
@@ -221,6 +240,7 @@ export class Instance {
         return new Instance(exports as unknown as Exports)
       } catch (error) {
         if (!(error instanceof RangeError)) throw error
+        await askForRoom()
         await new Promise((resolve) => setTimeout(resolve, pause))
       }
     }

@@ -5,22 +5,13 @@ import { onAbort } from '../native/abort.js'
 import { publicError, ZTensorError } from '../native/errors.js'
 import { messageOf } from '../native/realm.js'
 import { wrongType } from '../values/arguments.js'
+import { BlobTarget, type Target } from './blob-target.js'
 import type { NativeConversion } from './conversion.js'
+import { KeptData } from './kept.js'
+import type { Sink } from './tree.js'
 
 /** A target: a stream, such as that of `handle.createWritable()`, or the handle of a file. Without one, the result has a Blob. */
 export type WebTarget = WritableStream<Uint8Array<ArrayBuffer>> | FileSystemWritableFileStream | FileSystemFileHandle
-
-/** Bytes in a Blob are collected in pieces, which the browser may keep on disk. */
-const PART = 32 * 2 ** 20
-
-/** A target that is being written. */
-export interface Target {
-  open(): Promise<void>
-  write(bytes: Uint8Array<ArrayBuffer>): Promise<void>
-  close(): Promise<void>
-  abort(reason: unknown): Promise<void>
-  release(): void
-}
 
 const isStream = (target: unknown): target is WritableStream => target instanceof WritableStream
 
@@ -66,42 +57,6 @@ function ofStream(open: () => Promise<WritableStream>): Target {
   }
 }
 
-/** Collects a Blob. */
-export class BlobTarget implements Target {
-  readonly #parts: Blob[] = []
-  #waiting: Uint8Array<ArrayBuffer>[] = []
-  #length = 0
-
-  async open(): Promise<void> {}
-
-  async write(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
-    this.#waiting.push(bytes)
-    this.#length += bytes.byteLength
-    if (this.#length >= PART) this.#keep()
-  }
-
-  #keep(): void {
-    this.#parts.push(new Blob(this.#waiting))
-    this.#waiting = []
-    this.#length = 0
-  }
-
-  async close(): Promise<void> {
-    this.#keep()
-  }
-
-  async abort(): Promise<void> {
-    this.#parts.length = 0
-    this.#waiting = []
-  }
-
-  release(): void {}
-
-  get blob(): Blob {
-    return new Blob(this.#parts, { type: 'application/octet-stream' })
-  }
-}
-
 /** Validates a target. */
 export function targetOf(target: unknown): Target {
   if (target === undefined || target === null) return new BlobTarget()
@@ -117,12 +72,14 @@ export function targetOf(target: unknown): Target {
 export function outputTo(target: Target, signal: AbortSignal | undefined): BeginOutput {
   return async (request, { native }) => {
     const conversion = native as unknown as NativeConversion
+    let kept: KeptData | undefined
     try {
       // In a worker it answers later.
-      await conversion.create(request)
+      if (await conversion.create(request)) kept = new KeptData()
     } catch (error) {
       throw publicError(error)
     }
+    const sink: Sink = kept ?? target
     let forget = () => {}
     let ending: Promise<void> | undefined
     const abort = (): Promise<void> => {
@@ -132,7 +89,7 @@ export function outputTo(target: Target, signal: AbortSignal | undefined): Begin
       return ending
     }
     return {
-      native: target as never,
+      native: sink as never,
       release: () => target.release(),
       async listen() {
         await target.open()
@@ -141,9 +98,10 @@ export function outputTo(target: Target, signal: AbortSignal | undefined): Begin
       },
       write: (make) => make(),
       async finish() {
-        await conversion.finish(target).catch((error) => {
+        const assembly = await conversion.finish(sink).catch((error) => {
           throw publicError(error)
         })
+        if (assembly !== undefined) await kept?.assemble(assembly, target, signal)
         await target.close()
         forget()
         ending = Promise.resolve()

@@ -8,45 +8,20 @@ import { CREATE_OPTIONS, type CreateOptions, writeRequest } from '../write/optio
 import { type SaveFileOptions, saveTensors, type Tensors } from '../write/save-tensors.js'
 import type { Spool, Stream } from '../write/stream.js'
 import { TensorWriter } from '../write/writer.js'
-import { BlobTarget, type Target, targetOf, type WebTarget } from './output.js'
+import { BlobTarget, type Target } from './blob-target.js'
+import { KeptData } from './kept.js'
+import { targetOf, type WebTarget } from './output.js'
 import type { KeptFile } from './saving.js'
 
-/** Bytes that are read of the kept data at once. */
-const PIECE = 4 * 2 ** 20
-
-/** Keeps the data of a file whose index comes first, in Blobs, which the browser may keep on disk. */
-class BlobSpool implements Spool {
+/** Keeps the data of a file whose index comes first. */
+class BlobSpool extends KeptData implements Spool {
   readonly path = undefined
-  readonly #kept = new BlobTarget()
-
-  write(bytes: Uint8Array): Promise<void> {
-    return this.#kept.write(bytes as Uint8Array<ArrayBuffer>)
-  }
 
   async copyTo(stream: Stream, finished: FinishedFile, signal: AbortSignal | undefined): Promise<void> {
     const { rest, assembly } = finished as KeptFile
     await this.write(new Uint8Array(toBufferSync(rest)))
-    await this.#kept.close()
-    const { blob } = this.#kept
     if (assembly === undefined) throw new ZTensorError('ZT_INTERNAL', 'the index comes behind the data that was kept')
-    let written = 0
-    const frame = async (end: number) => {
-      if (end > written) await stream.write(assembly.bytes.slice(written, end))
-      written = end
-    }
-    for (const [end, offset, length] of assembly.blobs) {
-      await frame(end)
-      for (let at = 0; at < length; at += PIECE) {
-        signal?.throwIfAborted()
-        const piece = blob.slice(offset + at, offset + Math.min(at + PIECE, length))
-        await stream.write(new Uint8Array(await piece.arrayBuffer()))
-      }
-    }
-    await frame(assembly.bytes.byteLength)
-  }
-
-  async remove(): Promise<void> {
-    await this.#kept.abort()
+    await this.assemble(assembly, stream, signal)
   }
 }
 

@@ -11,15 +11,10 @@ import type {
 import { nextTurn } from '../native/event-loop.js'
 import { Memory } from './binding.js'
 import { maybeText, putValue, settingsMessage, writer } from './conversion.js'
+import { type Assembly, readAssembly } from './kept.js'
 import { prepareKernels } from './kernels.js'
 import { Message, type Reply } from './message.js'
 import { Instance, native, type Operation } from './module.js'
-
-/** How a file is put together whose data was kept: bytes, and of each blob the end of the bytes before it, its offset and its length. */
-export interface Assembly {
-  readonly bytes: Uint8Array<ArrayBuffer>
-  readonly blobs: readonly (readonly [end: number, offset: number, length: number])[]
-}
 
 export interface KeptFile extends FinishedFile {
   readonly assembly: Assembly | undefined
@@ -126,10 +121,7 @@ class NativeWriter {
   async finish(): Promise<KeptFile> {
     const reply = this.#ask('complete')
     const rest = new Memory(reply.bytes().slice())
-    const assembly = reply.maybe(() => ({
-      bytes: reply.bytes().slice(),
-      blobs: reply.list(() => [reply.number(), reply.number(), reply.number()] as const),
-    }))
+    const assembly = readAssembly(reply)
     await this.abort()
     return { rest, warnings: [], assembly }
   }

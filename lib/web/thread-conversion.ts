@@ -12,6 +12,7 @@ import type {
 import { publicError } from '../native/errors.js'
 import { Control, type NativeFile } from './binding.js'
 import type { NativeConversion } from './conversion.js'
+import type { Assembly } from './kept.js'
 import { reader, type Wasm } from './module.js'
 import type { Thread } from './thread.js'
 import type { Sink } from './tree.js'
@@ -78,7 +79,7 @@ export class ThreadConversion implements Calls {
     }
   }
 
-  create(request: WriteRequest): Promise<void> {
+  create(request: WriteRequest): Promise<boolean> {
     return this.#thread.ask('create', [request], new Control())
   }
 
@@ -90,7 +91,7 @@ export class ThreadConversion implements Calls {
     return this.#thread.writing(sink as Sink, () => this.#thread.ask('write', [range], control))
   }
 
-  finish(sink: Sink): Promise<void> {
+  finish(sink: Sink): Promise<Assembly | undefined> {
     return this.#thread.writing(sink, () => this.#thread.ask('finish', [], new Control()))
   }
 

@@ -3,7 +3,7 @@ import { registerThrown } from '../native/errors.js'
 import { messageOf } from '../native/realm.js'
 import type { Control, Opening } from './binding.js'
 import { Channel } from './channel.js'
-import { native, type Thrown } from './module.js'
+import { makeRoom, native, type Thrown } from './module.js'
 import type { FileSource, Sink, Tree } from './tree.js'
 import type { Found, PostedTree } from './worker.js'
 
@@ -34,6 +34,7 @@ export class Thread {
     const answers: Record<string, (args: any, signal: AbortSignal) => Promise<unknown>> = {
       find: ([number, name]: [number, string], signal) => this.#find(number, name, signal),
       read: ([number, offset, length]: [number, number, number], signal) => this.#read(number, offset, length, signal),
+      makeRoom: async () => makeRoom(),
       write: ([buffer]: [ArrayBuffer]) => (this.#sink as Sink).write(new Uint8Array(buffer)),
     }
     this.#channel = new Channel(this.#worker, (what, args, { signal }) =>

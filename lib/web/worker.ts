@@ -15,7 +15,7 @@ import { Control, compareIn, type Known, type Memory, NativeFile } from './bindi
 import { Channel } from './channel.js'
 import { NativeConversion, writer } from './conversion.js'
 import { urlSource } from './http.js'
-import { native, reader } from './module.js'
+import { native, reader, whenFull } from './module.js'
 import { blobSource, type FileSource, type FolderSource, type Posted, type Sink, type Tree } from './tree.js'
 
 /** The names of a tree of the page, and its number there. */
@@ -139,5 +139,7 @@ const channel: Channel = new Channel(globalThis as unknown as Worker, async (wha
   signal.addEventListener('abort', () => control.cancel())
   return call(args, control)
 })
+
+whenFull(() => channel.ask('makeRoom', [], new Control()))
 
 globalThis.addEventListener('message', ({ data }) => channel.take(data))

@@ -127,7 +127,7 @@ const OPERATIONS: &[Operation] = &[
     #[cfg(feature = "write")]
     saving::end,
     #[cfg(feature = "write")]
-    saving::take,
+    saving::take_written,
     #[cfg(feature = "write")]
     saving::foresee,
     #[cfg(feature = "write")]

@@ -15,7 +15,7 @@ use crate::message::Message;
 use crate::reply::Reply;
 use crate::state::State;
 use crate::values::entries;
-use crate::writing::{Writing, gone, maybe_text, nothing, settings};
+use crate::writing::{Writing, gone, maybe_text, nothing, put_assembly, settings};
 
 fn internal(message: &str) -> Error {
     Error::new(Code::Internal, message)
@@ -115,7 +115,7 @@ pub fn end(state: &mut State, _message: &mut Message) -> Result<Owned> {
 }
 
 /// The bytes that wait.
-pub fn take(state: &mut State, _message: &mut Message) -> Result<Owned> {
+pub fn take_written(state: &mut State, _message: &mut Message) -> Result<Owned> {
     with_writer(&mut state.writing, |writer| Ok(writer.take())).map(Owned::from)
 }
 
@@ -195,10 +195,7 @@ pub fn complete(state: &mut State, _message: &mut Message) -> Result<Owned> {
     let Finished { rest, assembly, .. } = writer.finish()?;
     let mut reply = Reply::default();
     reply.bytes(&rest);
-    reply.maybe(assembly, |reply, assembly| {
-        reply.bytes(&assembly.bytes);
-        reply.list(assembly.blobs, |reply, blob| blob.into_iter().for_each(|number| reply.whole(number)));
-    });
+    reply.maybe(assembly, put_assembly);
     Ok(reply.into())
 }
 

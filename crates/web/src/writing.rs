@@ -10,6 +10,7 @@ use ciborium::Value;
 use ztensor_core::codecs::digest::Algorithm;
 use ztensor_core::convert::{self, Casts, Conversion, Plan, PlanRequest, Selection};
 use ztensor_core::error::{Code, Error, Result};
+use ztensor_core::formats::NeededFirst;
 use ztensor_core::model::{DType, Span, Tensor};
 use ztensor_core::read::Reading;
 use ztensor_core::read::staging::stored_bytes;
@@ -17,7 +18,7 @@ use ztensor_core::sources::owned::Owned;
 use ztensor_core::sources::siblings::Links;
 use ztensor_core::work::Stop;
 use ztensor_core::write::sparse::Arranged;
-use ztensor_core::write::{ByteStream, Compression, Settings, WriteFormat, Writer};
+use ztensor_core::write::{Assembly, ByteStream, Compression, Finished, Settings, WriteFormat, Writer};
 use ztensor_gguf::checkpoint::MetadataOverrides;
 use ztensor_gguf::checkpoint::derived::{Selected, derive};
 use ztensor_gguf::checkpoint::folder::Folder;
@@ -300,10 +301,15 @@ pub fn settings(message: &mut Message) -> Result<Settings> {
     })
 }
 
-/// Creates the writer of the target.
+/// Creates the writer of the target. The reply is whether the host keeps the data until `finish` says how to put the file together.
 pub fn writer(state: &mut State, message: &mut Message) -> Result<Owned> {
-    state.writing.writer = Some(Writer::taken(settings(message)?)?);
-    Ok(nothing())
+    let settings = settings(message)?;
+    let is_kept = settings.format.needs_first() == NeededFirst::Data;
+    let writer = if is_kept { Writer::kept(settings)? } else { Writer::taken(settings)? };
+    state.writing.writer = Some(writer);
+    let mut reply = Reply::default();
+    reply.flag(is_kept);
+    Ok(reply.into())
 }
 
 /// Gives up the file.
@@ -452,13 +458,21 @@ pub fn block(state: &mut State, _message: &mut Message) -> Result<Owned> {
     Ok(next.map_or_else(nothing, Owned::from))
 }
 
-/// Ends the file. The rest of its bytes are blocks.
+/// Ends the file. The rest of its bytes are blocks. The reply is how the host puts the file together if it keeps its data.
 pub fn finish(state: &mut State, _message: &mut Message) -> Result<Owned> {
     let Writing { writer, blocks, .. } = &mut state.writing;
     let writer = writer.take().ok_or_else(gone)?;
-    let finished = writer.finish()?;
-    if !finished.rest.is_empty() {
-        blocks.lock().unwrap_or_else(PoisonError::into_inner).push_back(finished.rest);
+    let Finished { rest, assembly, .. } = writer.finish()?;
+    if !rest.is_empty() {
+        blocks.lock().unwrap_or_else(PoisonError::into_inner).push_back(rest);
     }
-    Ok(nothing())
+    let mut reply = Reply::default();
+    reply.maybe(assembly, put_assembly);
+    Ok(reply.into())
+}
+
+/// How the host puts a file together: bytes, and of each blob the end of the bytes before it, its offset and its length.
+pub fn put_assembly(reply: &mut Reply, Assembly { bytes, blobs }: Assembly) {
+    reply.bytes(&bytes);
+    reply.list(blobs, |reply, blob| blob.into_iter().for_each(|number| reply.whole(number)));
 }

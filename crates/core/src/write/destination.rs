@@ -27,8 +27,11 @@ pub enum Destination {
     Taken,
     /// Like `Taken`, for a file whose index comes first: the caller keeps the data, and writes it when the index is there.
     Kept,
-    /// Like `Taken`, while a consumer receives blocks.
-    Passed(Box<dyn ByteStream>),
+    /// Like `Taken` or `Kept`, while a consumer receives blocks.
+    Passed {
+        blocks: Box<dyn ByteStream>,
+        is_kept: bool,
+    },
 }
 
 impl Destination {
@@ -39,7 +42,7 @@ impl Destination {
             Self::Spool(spool, _) | Self::SpoolUpload(spool, _) => Some(spool.file()),
             Self::Replacement(file) => file.begun(),
             Self::InPlaceFile(file) => file.begun(),
-            Self::Upload(_) | Self::Taken | Self::Kept | Self::Passed(_) => None,
+            Self::Upload(_) | Self::Taken | Self::Kept | Self::Passed { .. } => None,
         }
     }
 
@@ -60,7 +63,7 @@ impl Destination {
             Self::Replacement(file) => file.write(block.from(0))?,
             Self::InPlaceFile(file) => file.write(block.from(0))?,
             Self::Taken | Self::Kept => return Ok(()),
-            Self::Passed(blocks) => return blocks.pass(block.take()),
+            Self::Passed { blocks, .. } => return blocks.pass(block.take()),
         }
         block.clear();
         Ok(())
@@ -73,7 +76,7 @@ impl Destination {
             Self::Replacement(file) => file.commit(),
             Self::InPlaceFile(file) => file.commit().map(|()| Vec::new()),
             Self::Upload(upload) | Self::SpoolUpload(_, upload) => upload.complete().map(|()| Vec::new()),
-            Self::Taken | Self::Kept | Self::Passed(_) => Ok(Vec::new()),
+            Self::Taken | Self::Kept | Self::Passed { .. } => Ok(Vec::new()),
         }
     }
 }

@@ -91,12 +91,13 @@ impl Writer {
         blocks: Box<dyn ByteStream>,
         work: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
-        if !matches!(self.out, Destination::Taken) {
+        if !self.is_taken() {
             return Err(Error::new(Code::Internal, "only what is taken can be passed on"));
         }
-        self.out = Destination::Passed(blocks);
+        let is_kept = matches!(self.out, Destination::Kept);
+        let taken = std::mem::replace(&mut self.out, Destination::Passed { blocks, is_kept });
         let done = work(self);
-        self.out = Destination::Taken;
+        self.out = taken;
         done
     }
 

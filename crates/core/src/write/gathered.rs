@@ -90,7 +90,7 @@ impl Writer {
         self.behind();
         let emptied = match (&mut self.behind, &mut self.out) {
             (Some(behind), _) => behind.write_with(&mut self.buffer, block)?,
-            (None, Destination::Passed(blocks)) => {
+            (None, Destination::Passed { blocks, .. }) => {
                 blocks.pass(self.buffer.joined(&block)?)?;
                 self.buffer.truncate(0);
                 Some(block)

@@ -84,7 +84,7 @@ impl Writer {
     /// Fails if the index should have been written before the tensor that comes now.
     pub(super) fn check_planned(&self) -> Result<()> {
         if self.settings.format.index_first()
-            && matches!(self.out, Destination::Taken | Destination::Passed(_))
+            && matches!(self.out, Destination::Taken | Destination::Passed { is_kept: false, .. })
         {
             let message = format!(
                 "{} has its index before the data, so the sizes of all tensors must be known before it is written to a \
