@@ -141,11 +141,26 @@ export function formatOf(path: string): WritableFormat | undefined {
 }
 
 /** The error for a new file whose extension belongs to no format. */
-export function unknownEnding(path: string): TypeError {
+function unknownEnding(path: string): TypeError {
   const ending = extname(path)
   const what = ending === '' ? 'the name of the new file has no extension' : `${ending} is the extension of no format`
   const hint = optionHint('format', ', or set the option format')
   return invalid(TypeError, `${what}: use ${list(ENDINGS, 'or')}${hint.text}`, { hints: [hint] })
+}
+
+/**
+ * Adds the format of a file's extension to options, unless they have a format, or a version, which only zTensor has. `isFree`: whether a name
+ * says nothing of the format.
+ */
+export function withFormatOf<T extends { readonly format?: string | undefined; readonly version?: string | undefined }>(
+  read: T,
+  name: string | undefined,
+  isFree: (name: string) => boolean,
+): T {
+  if (read.format !== undefined || name === undefined) return read
+  const format = formatOf(name)
+  if (format === undefined && read.version === undefined && !isFree(name)) throw unknownEnding(name)
+  return { ...read, format }
 }
 
 /** Whether files of a format have only text as metadata. */

@@ -73,7 +73,14 @@ export class Control implements Binding.Control {
 
   did(bytes: number, tensors: number): void {
     const [done, totalBytes, doneTensors, totalTensors] = this.#counts
-    this.set([done + bytes, totalBytes, doneTensors + tensors, totalTensors])
+    // Ranges that are fetched together have bytes between them, too.
+    this.set([Math.min(done + bytes, totalBytes), totalBytes, doneTensors + tensors, totalTensors])
+  }
+
+  /** All that was expected is done. */
+  complete(): void {
+    const [, totalBytes, , totalTensors] = this.#counts
+    this.set([totalBytes, totalBytes, totalTensors, totalTensors])
   }
 }
 
@@ -253,6 +260,8 @@ export class Session {
   readonly instance: Instance
   /** If set, records the fetched bytes. */
   fetched: Known[] | undefined
+  /** If set, is called with the number of bytes that were fetched. */
+  onFetched: ((bytes: number) => void) | undefined
   /** The trees of the files of the instance, by number. */
   readonly #trees: readonly Tree[]
   readonly #found: Map<string, FileSource>[]
@@ -311,6 +320,7 @@ export class Session {
 
   add(file: number, name: string, offset: number, bytes: Uint8Array): void {
     this.fetched?.push({ name, offset, bytes })
+    this.onFetched?.(bytes.byteLength)
     this.instance.call('add', new Message().number(file).text(name).number(offset).bytes(bytes))
   }
 
@@ -592,9 +602,17 @@ export class NativeFile implements Omit<Binding.NativeFile, Staging>, Opening {
   }
 
   /** Fetches ranges, and then does work in the module with them. Other calls wait only for the work. */
-  async #with<T>(spans: readonly FileSpan[], signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    const fetched: { name: string; offset: number; bytes: Uint8Array }[] = []
-    await this.fetch(spans, signal, (name, piece) => fetched.push({ name, ...piece }))
+  async #with<T>(
+    spans: readonly FileSpan[],
+    signal: AbortSignal,
+    work: () => Promise<T>,
+    count: (bytes: number) => void = () => {},
+  ): Promise<T> {
+    const fetched: Known[] = []
+    await this.fetch(spans, signal, (name, piece) => {
+      fetched.push({ name, ...piece })
+      count(piece.bytes.byteLength)
+    })
     return this.#session.alone(async () => {
       try {
         for (const { name, offset, bytes } of fetched.splice(0)) this.#session.add(0, name, offset, bytes)
@@ -615,6 +633,23 @@ export class NativeFile implements Omit<Binding.NativeFile, Staging>, Opening {
   ): Promise<T> {
     const message = fill(new Message().number(0))
     return this.#with(spans, signal, () => this.#session.settled(operation, message, signal, take))
+  }
+
+  /** Makes a call with all data of a tensor, and counts the bytes as they are fetched. */
+  async #callCounted<T>(
+    operation: Operation,
+    ordinal: number,
+    fill: (message: Message) => Message,
+    control: Control,
+    take: (bytes: Uint8Array<ArrayBuffer>) => T,
+  ): Promise<T> {
+    const { signal } = control
+    control.expect(this.storedBytes(Uint32Array.of(ordinal)), 1)
+    const message = fill(new Message().number(0, ordinal))
+    const work = () => this.#session.settled(operation, message, signal, take)
+    const found = await this.#with(this.#spans(ordinal), signal, work, (bytes) => control.did(bytes, 0))
+    control.complete()
+    return found
   }
 
   /**
@@ -791,8 +826,8 @@ export class NativeFile implements Omit<Binding.NativeFile, Staging>, Opening {
   }
 
   async stats(ordinal: number, { bins, range }: StatsRequest, control: Control): Promise<TensorStats> {
-    const fill = (message: Message) => message.number(ordinal, bins).numbers(range ?? [])
-    return this.#call('stats', fill, this.#spans(ordinal), control, (bytes) => {
+    const fill = (message: Message) => message.number(bins).numbers(range ?? [])
+    return this.#callCounted('stats', ordinal, fill, control, (bytes) => {
       const reply = new Reply(bytes)
       const next = () => reply.number()
       const stats: TensorStats = {
@@ -812,8 +847,8 @@ export class NativeFile implements Omit<Binding.NativeFile, Staging>, Opening {
   }
 
   async nearest(ordinal: number, { query, k, metric }: NearestRequest, control: Control): Promise<Nearest> {
-    const fill = (message: Message) => message.number(ordinal).numbers(query).number(k).text(metric)
-    return this.#call('nearest', fill, this.#spans(ordinal), control, (bytes) => {
+    const fill = (message: Message) => message.numbers(query).number(k).text(metric)
+    return this.#callCounted('nearest', ordinal, fill, control, (bytes) => {
       const reply = new Reply(bytes)
       return { rows: [...reply.numbers()], scores: [...reply.numbers()] }
     })
@@ -908,20 +943,30 @@ const optional = <K extends string>(key: K, value: number | undefined): Partial<
 export async function compareIn(
   [first, second]: readonly [Opening, Opening],
   [places, tolerance, norms]: ComparisonRequest,
-  { signal }: Control,
+  control: Control,
 ): Promise<NativeComparison[]> {
+  const { signal } = control
   const session = await Session.create([first.tree, second.tree])
   try {
     await session.open(0, first.request, signal)
     await session.open(1, second.request, signal)
+    // Four numbers for each pair: of each side the ordinals of the tensor and of the component.
+    const bytesOf = (file: number) => {
+      const ordinals = places.filter((_, at) => at % 4 === 2 * file)
+      return session.instance.ask('storedBytes', new Message().number(file).numbers(ordinals)).number()
+    }
+    control.expect(bytesOf(0) + bytesOf(1), places.length / 4)
+    session.onFetched = (bytes) => control.did(bytes, 0)
     const message = new Message()
       .numbers(places)
       .number(tolerance[0] ?? 0, tolerance[1] ?? 0)
       .flag(norms)
-    return await session.settled('compare', message, signal, (bytes) => {
+    const compared = await session.settled('compare', message, signal, (bytes) => {
       const reply = new Reply(bytes)
       return reply.list(() => readComparison(reply))
     })
+    control.complete()
+    return compared
   } finally {
     session.instance.close()
   }

@@ -5,13 +5,14 @@ import { validateConversion, writeConversion } from '../convert/write.js'
 import { invalid, rethrowNative } from '../native/errors.js'
 import { TensorFile } from '../read/file.js'
 import { readOptions } from '../values/arguments.js'
+import { withFormatOf } from '../values/formats.js'
 import type { Tensors } from '../write/save-tensors.js'
 import { binding } from './binding.js'
 import { BlobTarget } from './blob-target.js'
 import { conversions, inThread, writer } from './conversion.js'
 import type { WasmSource } from './module.js'
 import { type InitOptions, open, validateWorker, type WebOpenOptions } from './open.js'
-import { outputTo, targetOf, type WebTarget } from './output.js'
+import { nameOf, outputTo, targetOf, type WebTarget } from './output.js'
 import { createWriter, saveAll, type WebCreateOptions, type WebSaveFileOptions, type WebTensorWriter } from './save.js'
 import { saving } from './saving.js'
 import type { WebSource } from './source.js'
@@ -79,7 +80,8 @@ export async function convert(
   for (const [option, why] of Object.entries(OF_NODE))
     if (read[option as keyof ConvertOptions] !== undefined) throw invalid(TypeError, `${option} ${why}`, { option })
   const to = targetOf(target)
-  const { given, job, skips, dryRun } = validateConversion({ ...read, source: undefined })
+  const named = withFormatOf(read, nameOf(target), () => false)
+  const { given, job, skips, dryRun } = validateConversion({ ...named, source: undefined })
   const hasThread = validateWorker(inWorker)
   await init()
   return withFile(source, options?.source, job.signal, async (file) => {

@@ -1,5 +1,7 @@
 // The WebAssembly modules, and their instances. An instance has one file: memory of WebAssembly never shrinks, and a trap ends only that file.
 import type { NativeError } from '../native/binding.js'
+import { ZTensorError } from '../native/errors.js'
+import { messageOf } from '../native/realm.js'
 import { Message, Reply } from './message.js'
 
 /** What can be compiled: the location of `ztensor.wasm`, its bytes, a response with them, or the compiled module. */
@@ -105,6 +107,11 @@ export interface Missing {
 const DONE = 0
 const MORE = 1
 
+/** What helps if a module cannot be loaded. */
+const LOCATION =
+  "Pass its location to init({ wasm }). Vite before 8 needs optimizeDeps: { exclude: ['@ztensor/web'] }; a Content-Security-Policy needs " +
+  "script-src 'wasm-unsafe-eval' and connect-src 'self'"
+
 /** A module that is compiled once. */
 export class Wasm {
   readonly #name: string
@@ -133,16 +140,22 @@ export class Wasm {
   }
 
   async #compile(source: WasmSource | Promise<WasmSource>): Promise<WebAssembly.Module> {
-    const given = await source
-    if (given instanceof WebAssembly.Module) return given
-    if (ArrayBuffer.isView(given) || given instanceof ArrayBuffer) return WebAssembly.compile(given)
-    const response = given instanceof Response ? given : await fetch(given)
-    if (!response.ok)
-      throw new TypeError(
-        `${this.#name} is not at ${response.url} (HTTP ${response.status}): pass its location to init({ wasm })`,
-      )
-    const isWasm = response.headers.get('content-type')?.startsWith('application/wasm')
-    return isWasm ? WebAssembly.compileStreaming(response) : WebAssembly.compile(await response.arrayBuffer())
+    let place = ''
+    try {
+      const given = await source
+      if (given instanceof WebAssembly.Module) return given
+      if (ArrayBuffer.isView(given) || given instanceof ArrayBuffer) return await WebAssembly.compile(given)
+      place = ` at ${given instanceof Response ? given.url : given}`
+      const response = given instanceof Response ? given : await fetch(given)
+      const type = response.headers.get('content-type') ?? ''
+      if (!response.ok || type.startsWith('text/html'))
+        throw new TypeError(`the server answers ${response.status} ${type}`)
+      const isWasm = type.startsWith('application/wasm')
+      return await (isWasm ? WebAssembly.compileStreaming(response) : WebAssembly.compile(await response.arrayBuffer()))
+    } catch (cause) {
+      const message = `${this.#name}${place} cannot be loaded: ${messageOf(cause)}. ${LOCATION}`
+      throw new ZTensorError('ZT_IO', message, { cause })
+    }
   }
 }
 

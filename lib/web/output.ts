@@ -57,6 +57,9 @@ function ofStream(open: () => Promise<WritableStream>): Target {
   }
 }
 
+/** The name of the file that a handle writes; undefined for other targets. */
+export const nameOf = (target: unknown): string | undefined => (isFile(target) ? target.name : undefined)
+
 /** Validates a target. */
 export function targetOf(target: unknown): Target {
   if (target === undefined || target === null) return new BlobTarget()

@@ -1,16 +1,19 @@
 // `create` and `saveFile` in browsers: write the caller's tensors to a stream, a file or a Blob.
+
+import { extname } from '#host'
 import { invalid, publicError, ZTensorError } from '../native/errors.js'
 import { toBufferSync } from '../native/memory.js'
 import type { FinishedFile } from '../native/native.js'
 import { optional, readOptions, validateAbortSignal } from '../values/arguments.js'
 import { checkRemoved } from '../values/attribute-input.js'
+import { withFormatOf } from '../values/formats.js'
 import { CREATE_OPTIONS, type CreateOptions, writeRequest } from '../write/options.js'
 import { type SaveFileOptions, saveTensors, type Tensors } from '../write/save-tensors.js'
 import type { Spool, Stream } from '../write/stream.js'
 import { TensorWriter } from '../write/writer.js'
 import { BlobTarget, type Target } from './blob-target.js'
 import { KeptData } from './kept.js'
-import { targetOf, type WebTarget } from './output.js'
+import { nameOf, targetOf, type WebTarget } from './output.js'
 import type { KeptFile } from './saving.js'
 
 /** Keeps the data of a file whose index comes first. */
@@ -121,7 +124,7 @@ export async function createWriter(
   const signal = optional(read.signal, validateAbortSignal)
   const to = targetOf(target)
   checkRemoved(read)
-  const request = writeRequest(read)
+  const request = writeRequest(withFormatOf(read, nameOf(target), (name) => extname(name) === ''))
   signal?.throwIfAborted()
   await load()
   const stream = new TargetStream(to, signal)

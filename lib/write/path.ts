@@ -5,7 +5,7 @@ import { invalid } from '../native/errors.js'
 import { urlText } from '../native/realm.js'
 import { filePath, validateText } from '../values/arguments.js'
 import { FORMATS } from '../values/format-table.js'
-import { formatOf, list, unknownEnding } from '../values/formats.js'
+import { list, withFormatOf } from '../values/formats.js'
 import { remoteUrl } from '../values/remote.js'
 import type { CreateOptions } from './options.js'
 
@@ -18,11 +18,7 @@ export function withFormat<T extends Pick<CreateOptions, 'format' | 'version'>>(
   target: string | undefined,
   bare = false,
 ): T {
-  if (read.format !== undefined || target === undefined) return read
-  const format = formatOf(target)
-  const isNamed = format !== undefined || read.version !== undefined || (bare && extname(target) === '')
-  if (!isNamed && !isSpecial(target)) throw unknownEnding(target)
-  return { ...read, format }
+  return withFormatOf(read, target, (name) => (bare && extname(name) === '') || isSpecial(name))
 }
 
 /** Whether a path is that of a pipe or device, whose name says nothing of a format. */
