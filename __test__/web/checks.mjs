@@ -2,9 +2,11 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
+import { Writable } from 'node:stream'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import * as addon from 'ztensor'
 import { root } from '../../scripts/command.mjs'
 import { fixturePath } from '../helpers/vectors.mjs'
 
@@ -28,6 +30,21 @@ function safetensors(name, values, offset = 0) {
   new DataView(head.buffer).setBigUint64(0, BigInt(json.length), true)
   head.set(json, 8)
   return { head, bytes, byteLength: head.length + offset + bytes.length }
+}
+
+/** The bytes of a file that the addon writes. `add` adds its tensors. */
+async function writtenByAddon(options, add) {
+  const chunks = []
+  const stream = new Writable({
+    write(chunk, _encoding, done) {
+      chunks.push(chunk)
+      done()
+    },
+  })
+  const writer = await addon.create(stream, options)
+  await add(writer)
+  await writer.finish()
+  return new Uint8Array(Buffer.concat(chunks))
 }
 
 const fileOf = (name, { head, bytes }) => new File([head, bytes], name)
@@ -347,6 +364,145 @@ export const checks = {
         file.close()
       },
     )
+  },
+
+  async 'a source may use one buffer for all of its reads'({ open }) {
+    const { head, bytes, byteLength } = safetensors(
+      't',
+      new Float32Array(5 * 2 ** 20).fill(1).map((_, at) => at),
+    )
+    const all = Buffer.concat([head, bytes])
+    const scratch = new Uint8Array(8 * 2 ** 20)
+    const file = await open({
+      byteLength,
+      read(offset, length) {
+        scratch.set(all.subarray(offset, offset + length))
+        return scratch.subarray(0, length)
+      },
+    })
+    for (const options of [undefined, { as: 'float32' }]) {
+      const loaded = await file.tensor('t').load(options)
+      assert.ok(loaded.every((value, at) => value === at))
+    }
+    file.close()
+  },
+
+  async 'a source, and what sibling() returns, must be complete'({ open }) {
+    const { head, bytes, byteLength } = safetensors('t', [1])
+    const read = (offset, length) => Buffer.concat([head, bytes]).subarray(offset, offset + length)
+    for (const wrong of [
+      { byteLength: Number.NaN },
+      { byteLength: -1 },
+      { byteLength: 1.5 },
+      { byteLength: BigInt(byteLength) },
+      { name: 5 },
+      { name: '\ud800' },
+      { read: 5 },
+      { sibling: 5 },
+    ])
+      assert.equal(await codeOf(() => open({ byteLength, read, ...wrong })), 'ZT_INVALID_ARG', Object.keys(wrong)[0])
+    const index = new TextEncoder().encode('{"metadata":{},"weight_map":{"t":"a.safetensors"}}')
+    const name = 'model.safetensors.index.json'
+    const ofIndex = { name, byteLength: index.length, read: (offset, length) => index.slice(offset, offset + length) }
+    for (const found of [null, {}, 5, new Blob([])]) {
+      const error = await open({ ...ofIndex, sibling: () => found }).then(
+        () => assert.fail('it resolved'),
+        (error) => error,
+      )
+      assert.equal(error.code, 'ZT_IO')
+      assert.match(error.message, /the return value of sibling\("a\.safetensors"\)/)
+    }
+  },
+
+  async 'files of a list that have one name are all opened'({ open }) {
+    const named = (name, tensor) => fileOf(name, safetensors(tensor, [1]))
+    const file = await open([named('a', 'x'), named('2/a', 'y'), named('a', 'z'), new Blob([named('b', 'w')])])
+    assert.deepEqual([...file.keys()].sort(), ['w', 'x', 'y', 'z'])
+    file.close()
+  },
+
+  async 'the model of a list finds its data in it'({ open }) {
+    // As from `<input type=file multiple>`, and from one with `webkitdirectory`.
+    const chosen = (name) => new File([read(name)], basename(name))
+    const within = (name) => Object.defineProperty(chosen(name), 'webkitRelativePath', { value: name })
+    for (const [named, names] of [
+      [chosen, ['openvino/network.bin', 'openvino/network.xml']],
+      [within, ['onnx/external.onnx', 'onnx/external-a.bin', 'onnx/sub/external-b.bin']],
+    ]) {
+      const model = names.find((name) => !name.endsWith('.bin'))
+      const file = await open(names.map(named))
+      const same = await addon.open(fixturePath(model))
+      assert.deepEqual([...file.keys()], [...same.keys()])
+      for (const tensor of file.values())
+        if (tensor.dtype !== undefined) assert.deepEqual(await tensor.load(), await same.tensor(tensor.name).load())
+      file.close()
+      same.close()
+      const alone = await open(named(model)).catch((error) => error)
+      const messages = [alone.message, ...(alone.warnings ?? []).map(({ message }) => message)]
+      assert.match(messages.join(), /open both as a list, open their folder/)
+    }
+  },
+
+  async 'work on an open file reads the version that was opened'({ open, compare }) {
+    const versions = [safetensors('a', [1, 1]), safetensors('b', [7, 7])].map((one) => fileOf('m.safetensors', one))
+    let now = versions[0]
+    const handle = { kind: 'file', name: 'm.safetensors', isSameEntry: async () => false, getFile: async () => now }
+    const file = await open(handle)
+    now = versions[1]
+    const other = await open(versions[0])
+    assert.equal((await compare(file.tensor('a'), other.tensor('a'))).identical, true)
+    assert.deepEqual([...(await file.tensor('a').load())], [1, 1])
+    file.close()
+    other.close()
+  },
+
+  async 'each load checks its own digest'({ open }) {
+    const big = new Uint8Array(40 * 2 ** 20).map((_, at) => at * 7)
+    const intact = await writtenByAddon({ version: '1.2', digest: 'sha256' }, async (writer) => {
+      await writer.add('big', big)
+      await writer.add('small', new Uint8Array(64))
+    })
+    const damaged = intact.slice()
+    damaged[2 ** 25] ^= 1
+    for (const [bytes, expected] of [
+      [intact, 'none'],
+      [damaged, 'ZT_DIGEST_MISMATCH'],
+    ]) {
+      const file = await open(bytes)
+      const loading = codeOf(() => file.tensor('big').load())
+      let isLoading = true
+      loading.then(() => {
+        isLoading = false
+      })
+      for (const options of [undefined, { slice: [[0, 2]] }])
+        for (let time = 0; time < 20 && isLoading; time++) {
+          await file.tensor('small').load(options)
+          await new Promise(setImmediate)
+        }
+      assert.equal(await loading, expected)
+      file.close()
+    }
+  },
+
+  async 'memory of large operations on arrays is released'({ open }) {
+    const coo = { shape: [4096, 4096], values: Float32Array.of(1, 2), coords: Uint32Array.of(0, 4095, 0, 4095) }
+    const bytes = await writtenByAddon({ version: '2', canonical: false }, (writer) => writer.addCoo('s', coo))
+    const file = await open(bytes)
+    const { instantiate } = WebAssembly
+    const instances = []
+    WebAssembly.instantiate = async (...args) => {
+      const instance = await instantiate(...args)
+      instances.push(instance)
+      return instance
+    }
+    try {
+      assert.equal((await file.tensor('s').loadCoo()).toDense().length, 4096 * 4096)
+      while (instances.length === 0) await new Promise(setImmediate)
+      assert.equal((await file.tensor('s').loadCoo()).toDense().at(0), 1)
+    } finally {
+      WebAssembly.instantiate = instantiate
+      file.close()
+    }
   },
 
   async 'memory that is free a little later is waited for, and its lack is ZT_LIMIT'({ open }) {

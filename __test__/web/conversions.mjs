@@ -8,6 +8,7 @@ export const TARGETS = {
   'zTensor 2': { format: 'zt', version: '2', canonical: false },
   'compressed zTensor 1.2': { format: 'zt', version: '1.2', compression: { level: 1, minSavings: 0 } },
   npz: { format: 'npz' },
+  BTF: { format: 'btf' },
   GGUF: { format: 'gguf', checkpoint: false },
   'GGUF f16': { format: 'gguf', checkpoint: false, dtype: 'float16' },
   'GGUF q8_0': { format: 'gguf', checkpoint: false, quantize: 'q8_0', requantize: true },

@@ -135,6 +135,96 @@ export const convertChecks = {
     assert.equal(writes, 1)
   },
 
+  async 'the version of a file that was opened is converted'({ open }, { convert }) {
+    const blobOf = ({ byteLength, read }) => new Blob([read(0, byteLength)])
+    const versions = [source(1, 256), source(2, 256)].map(blobOf)
+    let now = versions[0]
+    const handle = { kind: 'file', name: 'm.safetensors', isSameEntry: async () => false, getFile: async () => now }
+    const file = await open(handle)
+    now = versions[1]
+    const { blob, tensors } = await convert(file, undefined, { format: 'safetensors' })
+    assert.equal(tensors, 1)
+    const expected = await convert(versions[0], undefined, { format: 'safetensors' })
+    assert.ok((await bytesOf(blob)).equals(await bytesOf(expected.blob)))
+    file.close()
+  },
+
+  async 'the name of a handle selects the format'(_web, { convert }) {
+    const written = []
+    const handle = (name) => ({
+      name,
+      createWritable: async () => new WritableStream({ write: (chunk) => void written.push(chunk) }),
+    })
+    await convert(source(1, 256), handle('a.npz'))
+    assert.equal(Buffer.concat(written).toString('latin1', 0, 2), 'PK')
+    for (const name of ['a', 'a.h5', 'a.xyz'])
+      assert.equal((await rejection(convert(source(1, 256), handle(name)))).code, 'ZT_INVALID_ARG', name)
+    written.length = 0
+    await convert(source(1, 256), handle('a.h5'), { format: 'safetensors' })
+    assert.equal(Buffer.concat(written).toString('latin1', 8, 9), '{')
+  },
+
+  async 'an abort is heard while the stream is opened, and a late stream is aborted'(_web, converting) {
+    const { convert, create, saveFile } = converting
+    const calls = {
+      convert: (handle, options) => convert(source(1, 256), handle, options),
+      create: (handle, options) => create(handle, options),
+      saveFile: (handle, options) => saveFile(handle, { a: new Float32Array(3) }, options),
+    }
+    for (const [name, call] of Object.entries(calls)) {
+      const stop = new AbortController()
+      const reason = new Error('enough')
+      let comes = () => {}
+      const createWritable = () => {
+        stop.abort(reason)
+        return new Promise((resolve) => {
+          comes = resolve
+        })
+      }
+      const handle = { name: 'a.safetensors', createWritable }
+      assert.equal(await rejection(call(handle, { format: 'safetensors', signal: stop.signal })), reason, name)
+      await new Promise((abort) => comes(new WritableStream({ abort })))
+    }
+  },
+
+  async 'a stream has one writer'(_web, { convert, create }) {
+    for (const begin of [
+      (stream) => create(stream, { format: 'zt' }),
+      (stream) => convert(source(1, 256), stream, { format: 'safetensors' }),
+    ]) {
+      const stream = new WritableStream()
+      const found = await Promise.allSettled([begin(stream), begin(stream)])
+      for (const { value } of found) await value?.abort?.()
+      const refused = found.filter(({ status }) => status === 'rejected').map(({ reason }) => reason)
+      assert.deepEqual(
+        refused.map(({ code, message }) => [code, /no other writer has locked/.test(message)]),
+        [['ZT_INVALID_ARG', true]],
+      )
+    }
+  },
+
+  async 'a Blob that the browser cannot keep at first is made again, or is ZT_IO'(_web, { convert }) {
+    const { slice } = Blob.prototype
+    const cause = new DOMException('the disk is full', 'NotReadableError')
+    let failures = 2
+    Blob.prototype.slice = function (...range) {
+      return failures-- > 0 ? { arrayBuffer: () => Promise.reject(cause) } : slice.apply(this, range)
+    }
+    try {
+      for (const format of ['safetensors', 'npz']) {
+        failures = 2
+        const { blob } = await convert(source(1, 256), undefined, { format })
+        assert.ok((await bytesOf(blob)).equals(await ofAddon(source(1, 256), { format })))
+      }
+      failures = Number.POSITIVE_INFINITY
+      const error = await rejection(convert(source(1, 256), undefined, { format: 'safetensors' }))
+      assert.deepEqual([error.code, error.cause], ['ZT_IO', cause])
+      assert.match(error.message, /no space to keep this file \(the disk is full\)/)
+    } finally {
+      Blob.prototype.slice = slice
+    }
+  },
+
   async 'a refusal leaves the stream as it is'(_web, { convert }) {
     const stream = new WritableStream()
     const error = await rejection(convert(source(1, 100), stream, { format: 'gguf' }))

@@ -53,6 +53,16 @@ export const saveChecks = {
     }
   },
 
+  async 'an array that is detached while it is written is ZT_CLOSED'(_web, { create }) {
+    const writer = await create(undefined, { format: 'zt' })
+    const data = floats(8e6)
+    const adding = rejection(writer.add('a', data))
+    structuredClone(data, { transfer: [data.buffer] })
+    const error = await adding
+    assert.equal(error.code, 'ZT_CLOSED')
+    assert.match(error.message, /detached or resized/)
+  },
+
   async 'abort and a signal abort the stream'(_web, { create }) {
     for (const format of ['zt', 'safetensors']) {
       const { stream, seen } = counted()

@@ -50,18 +50,19 @@ export function isByteSource(value: unknown): value is ByteSource {
 }
 
 /** A source whose properties were read once, so that later changes have no effect. */
-interface Known {
+export interface KnownSource {
   readonly source: ByteSource
   readonly byteLength: number
   readonly name: string | undefined
 }
 
-function known(name: string, source: ByteSource): Known {
-  const { byteLength, name: own, read, sibling } = validateObject(name, source)
+/** Validates a source. `name` is that of the argument. */
+export function knownSource(name: string, source: unknown): KnownSource {
+  const { byteLength, name: own, read, sibling } = validateObject(name, source) as Partial<ByteSource>
   validateFunction(`${name}.read`, read)
   optional(sibling, (value) => validateFunction(`${name}.sibling`, value))
   return {
-    source,
+    source: source as ByteSource,
     byteLength: validateInteger(`${name}.byteLength`, byteLength),
     name: optional(own, (value) => validateText(`${name}.name`, value)),
   }
@@ -69,12 +70,12 @@ function known(name: string, source: ByteSource): Known {
 
 /** Answers the requests of native threads for bytes and for sibling files. */
 class Reader {
-  readonly #sources: Known[]
+  readonly #sources: KnownSource[]
   readonly #byName = new Map<string, number>()
   readonly #asked = new Map<number, AbortController>()
   #native: NativeScript | undefined
 
-  constructor(root: Known) {
+  constructor(root: KnownSource) {
     this.#sources = [root]
   }
 
@@ -100,7 +101,7 @@ class Reader {
   }
 
   async #read({ id, source: number, offset, length }: NativeQuestion): Promise<void> {
-    const { source } = this.#sources[number] as Known
+    const { source } = this.#sources[number] as KnownSource
     const abort = new AbortController()
     this.#asked.set(id, abort)
     const bytes = await source.read(offset, length, { signal: abort.signal })
@@ -111,16 +112,16 @@ class Reader {
   async #sibling(id: number, name: string): Promise<void> {
     let number = this.#byName.get(name)
     if (number === undefined) {
-      const { source } = this.#sources[0] as Known
+      const { source } = this.#sources[0] as KnownSource
       const found = await source.sibling?.(name)
       if (found === undefined) {
         this.#native?.answerSibling(id)
         return
       }
-      number = this.#sources.push(known(`the return value of sibling(${JSON.stringify(name)})`, found)) - 1
+      number = this.#sources.push(knownSource(`the return value of sibling(${JSON.stringify(name)})`, found)) - 1
       this.#byName.set(name, number)
     }
-    this.#native?.answerSibling(id, number, (this.#sources[number] as Known).byteLength)
+    this.#native?.answerSibling(id, number, (this.#sources[number] as KnownSource).byteLength)
   }
 }
 
@@ -131,7 +132,7 @@ export async function openBytes(
   origin: Origin,
   signal: AbortSignal | undefined,
 ): Promise<TensorFile> {
-  const root = known('source', source)
+  const root = knownSource('source', source)
   const reader = new Reader(root)
   const name = root.name ?? 'source'
   const native = rethrowNative(

@@ -686,7 +686,7 @@ export class NativeFile implements Omit<Binding.NativeFile, Staging>, Opening {
   /** Checks the digest of bytes, piece by piece. */
   async #hash(place: (message: Message) => Message, bytes: Uint8Array, { signal }: Control): Promise<void> {
     try {
-      this.#ask('direct', (message) => place(message).maybeNumbers(undefined))
+      this.#ask('hashing', place)
       for (let at = 0; at < bytes.byteLength; at += PIECE) {
         if (at > 0) await turn()
         signal.throwIfAborted()

@@ -240,8 +240,8 @@ export class NativeConversion {
   }
 
   /** Creates the writer of the file. Returns whether its data must be kept until `finish` says how the file is put together. */
-  create(request: WriteRequest): boolean {
-    return this.#ask('writer', settingsMessage(request)).flag()
+  create(request: WriteRequest, isSized: boolean): boolean {
+    return this.#ask('writer', settingsMessage(request).flag(isSized)).flag()
   }
 
   async begin(_file: NativeFile, _writer: unknown, request: BeginRequest, { signal }: Control): Promise<Begun> {

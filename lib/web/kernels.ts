@@ -4,17 +4,41 @@ import { Message, Reply } from './message.js'
 import { Instance, native, type Operation, type Wasm } from './module.js'
 
 let instance: Instance | undefined
+let source: Wasm | undefined
+let isRenewing = false
+
+/** Bytes of one call after which the instance is replaced, because memory of WebAssembly never shrinks. */
+const LARGE = 16 * 2 ** 20
 
 /** Makes the operations available, by a module that is loaded. Called before a file is opened or created. */
 export async function prepareKernels(wasm?: Wasm): Promise<void> {
-  instance ??= await Instance.create(wasm)
+  if (instance !== undefined) return
+  source = wasm
+  instance = await Instance.create(wasm)
+}
+
+async function renew(): Promise<void> {
+  if (isRenewing) return
+  isRenewing = true
+  try {
+    const fresh = await Instance.create(source)
+    instance?.close()
+    instance = fresh
+  } catch {
+    // There is no memory for a second one. The next large call tries again.
+  } finally {
+    isRenewing = false
+  }
 }
 
 function call(operation: Operation, message: Message): Uint8Array<ArrayBuffer> {
   if (instance === undefined)
     throw native({ code: 'ZT_INTERNAL', message: 'the WebAssembly module is not loaded: await init() first' })
   const reply = instance.call(operation, message)
-  if (reply instanceof Uint8Array) return reply
+  if (reply instanceof Uint8Array) {
+    if (message.byteLength + reply.byteLength > LARGE) void renew()
+    return reply
+  }
   throw native({ code: 'ZT_INTERNAL', message: 'an operation on arrays read a file' })
 }
 

@@ -43,6 +43,7 @@ const OPERATIONS = [
   'compare',
   'defer',
   'fill',
+  'hashing',
   'hash',
   'hashed',
   'toFloat32',
@@ -281,7 +282,7 @@ export class Instance {
     if (exports === undefined) throw native({ code: 'ZT_CLOSED', message: 'the file is closed' })
     let outcome: number
     try {
-      const at = exports.take(message.byteLength) >>> 0
+      const at = message.byteLength < 2 ** 32 ? exports.take(message.byteLength) >>> 0 : 0
       if (at === 0) {
         const text = `not enough memory for ${message.byteLength} bytes: a browser gives a file at most 4 GiB`
         throw native({ code: 'ZT_LIMIT', message: text })

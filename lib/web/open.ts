@@ -1,4 +1,4 @@
-import { invalid, named, publicError, ZTensorError } from '../native/errors.js'
+import { invalid, named, rethrowNative, ZTensorError } from '../native/errors.js'
 import { run, unopened } from '../native/job.js'
 import { TensorFile } from '../read/file.js'
 import { LIMITS, openRequest } from '../read/open-request.js'
@@ -88,9 +88,7 @@ export async function open(source: WebSource, options?: WebOpenOptions): Promise
   const request = { ...openRequest(read), unread: shards === 'none' }
   signal?.throwIfAborted()
   await init()
-  const tree = await treeOf(source, remote).catch((error) => {
-    throw publicError(error)
-  })
+  const tree = rethrowNative(() => treeOf(source, remote))
   const opener = worker ? WorkerFile : binding.NativeFile
   const native = await run(unopened(), { signal }, (control) =>
     opener.open(tree, request, control as unknown as Control),

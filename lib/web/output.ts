@@ -23,6 +23,9 @@ function failed(cause: unknown): ZTensorError {
   return new ZTensorError('ZT_IO', `the stream failed: ${messageOf(cause)}`, { cause })
 }
 
+const lockedError = (stream: WritableStream): Error =>
+  wrongType('target', 'a WritableStream that no other writer has locked', stream)
+
 /** A stream of the caller, or of a handle. */
 function ofStream(open: () => Promise<WritableStream>): Target {
   let writer: WritableStreamDefaultWriter<Uint8Array<ArrayBuffer>> | undefined
@@ -41,9 +44,13 @@ function ofStream(open: () => Promise<WritableStream>): Target {
   }
   return {
     async open() {
-      const stream = await open().catch((cause) => {
+      const opening = open()
+      const stream = await Promise.race([opening, stopped]).catch((cause) => {
+        // A stream that is there later is not written.
+        opening.then((late) => late.abort(cause)).catch(() => {})
         throw failed(cause)
       })
+      if (stream.locked) throw lockedError(stream)
       writer = stream.getWriter()
       writer.closed.catch(() => {})
     },
@@ -64,7 +71,7 @@ export const nameOf = (target: unknown): string | undefined => (isFile(target) ?
 export function targetOf(target: unknown): Target {
   if (target === undefined || target === null) return new BlobTarget()
   if (isStream(target)) {
-    if (target.locked) throw wrongType('target', 'a WritableStream that no other writer has locked', target)
+    if (target.locked) throw lockedError(target)
     return ofStream(async () => target)
   }
   if (isFile(target)) return ofStream(() => target.createWritable())
@@ -73,12 +80,12 @@ export function targetOf(target: unknown): Target {
 
 /** Writes to a target. */
 export function outputTo(target: Target, signal: AbortSignal | undefined): BeginOutput {
-  return async (request, { native }) => {
+  return async (request, { native, plan }) => {
     const conversion = native as unknown as NativeConversion
     let kept: KeptData | undefined
     try {
       // In a worker it answers later.
-      if (await conversion.create(request)) kept = new KeptData()
+      if (await conversion.create(request, plan.isSized)) kept = new KeptData()
     } catch (error) {
       throw publicError(error)
     }
@@ -95,8 +102,8 @@ export function outputTo(target: Target, signal: AbortSignal | undefined): Begin
       native: sink as never,
       release: () => target.release(),
       async listen() {
-        await target.open()
         if (signal !== undefined) forget = onAbort(signal, () => void abort())
+        await target.open()
         signal?.throwIfAborted()
       },
       write: (make) => make(),

@@ -1,6 +1,7 @@
 // `create` and `saveFile` in browsers: write the caller's tensors to a stream, a file or a Blob.
 
 import { extname } from '#host'
+import { onAbort } from '../native/abort.js'
 import { invalid, publicError, ZTensorError } from '../native/errors.js'
 import { toBufferSync } from '../native/memory.js'
 import type { FinishedFile } from '../native/native.js'
@@ -56,8 +57,13 @@ class TargetStream implements Stream {
     this.throwIfFailed()
   }
 
-  open(): Promise<void> {
-    return this.#attempt(() => this.#target.open())
+  async open(signal: AbortSignal | undefined): Promise<void> {
+    const forget = signal === undefined ? undefined : onAbort(signal, () => void this.#target.abort(signal.reason))
+    try {
+      await this.#attempt(() => this.#target.open())
+    } finally {
+      forget?.()
+    }
   }
 
   write(bytes: Uint8Array): Promise<void> {
@@ -129,7 +135,12 @@ export async function createWriter(
   await load()
   const stream = new TargetStream(to, signal)
   const writer = await TensorWriter.make(stream, request, signal, undefined, false, WebTensorWriter)
-  return TensorWriter.listen(writer as WebTensorWriter)
+  try {
+    return await TensorWriter.listen(writer as WebTensorWriter)
+  } catch (error) {
+    signal?.throwIfAborted()
+    throw error
+  }
 }
 
 /** Writes tensors in one call, as `saveFile` in Node. */

@@ -9,6 +9,7 @@ import type {
   WriteRequest,
 } from '../native/binding.js'
 import { nextTurn } from '../native/event-loop.js'
+import { detached } from '../write/detached.js'
 import { Memory } from './binding.js'
 import { maybeText, putValue, settingsMessage, writer } from './conversion.js'
 import { type Assembly, readAssembly } from './kept.js'
@@ -76,8 +77,10 @@ class NativeWriter {
   }
 
   async pushAsync(bytes: Uint8Array, cast: Uint32Array | undefined, blocks: string | undefined): Promise<number> {
+    const { byteLength } = bytes
     // A large array is many pieces: the page goes on between them.
     await nextTurn()
+    if (bytes.byteLength !== byteLength) throw detached()
     const message = new Message().maybe(cast?.[0]).maybe(cast?.[1])
     maybeText(message, blocks)
     return this.#write('push', message.bytes(bytes)).number()

@@ -1,33 +1,35 @@
 // The sources of a browser: files, Blobs, handles, URLs, memory, the caller's code, and lists of these.
 import { invalid, registerThrown } from '../native/errors.js'
 import { messageOf } from '../native/realm.js'
-import { type ByteSource, isByteSource } from '../read/byte-source.js'
+import { type ByteSource, isByteSource, type KnownSource, knownSource } from '../read/byte-source.js'
 import { wrongType } from '../values/arguments.js'
+import { FORMATS } from '../values/format-table.js'
 import { openUrl } from './http.js'
 import { native } from './module.js'
-import { blobSource, type FileSource, type FolderSource, type HttpOptions, shown, type Tree } from './tree.js'
+import { blobSource, changed, type FileSource, type FolderSource, type HttpOptions, shown, type Tree } from './tree.js'
 
 /** One file. */
 type OneSource = Blob | FileSystemFileHandle | URL | string | ByteSource | Uint8Array | ArrayBuffer
 
 /**
  * A File or Blob; the handle of a file, or of a folder with a sharded model; a URL; the bytes of a file; a `ByteSource`; or a list of these,
- * which is opened as one file. If a list contains an index (`model.safetensors.index.json`), the index is opened, and finds its files in
- * the list.
+ * which is opened as one file. If a list has one index (`model.safetensors.index.json`), or files of one model and its data (`model.onnx` and
+ * `model.onnx_data`), that is opened, and finds its files in the list.
  */
-export type WebSource = OneSource | FileSystemDirectoryHandle | readonly OneSource[]
+export type WebSource = OneSource | FileSystemDirectoryHandle | FileList | readonly OneSource[]
 
 const EXPECTED = 'a File, a Blob, a handle, a URL, a Uint8Array, an ArrayBuffer, a ByteSource or a list of these'
 
 const INDEX = /\.index\.json$/
 
 /** Wraps an exception of the caller's code, or of the browser. */
-function thrown(what: string, error: unknown): Error {
-  const message = `${what} failed: ${messageOf(error)}`
+function thrown(what: string, error: unknown, hint = ''): Error {
+  const message = `${what} failed: ${messageOf(error)}${hint}`
   return native({ code: 'ZT_IO', message, thrown: registerThrown(error) })
 }
 
-const ofBlob = (blob: Blob): FileSource => blobSource(blob, (error) => thrown('reading the file', error))
+const ofBlob = (blob: Blob): FileSource =>
+  blobSource(blob, (error) => thrown('reading the file', error, changed(error)))
 
 function ofBytes(bytes: Uint8Array): FileSource {
   const { byteLength } = bytes
@@ -44,14 +46,20 @@ function ofBytes(bytes: Uint8Array): FileSource {
   }
 }
 
-function ofByteSource(source: ByteSource): FileSource {
+/** Copies what a source has read: it may use the same memory for its next read. */
+function copied(bytes: unknown): Uint8Array {
+  if (!(bytes instanceof Uint8Array)) throw wrongType('the return value of read()', 'a Uint8Array', bytes)
+  return new Uint8Array(bytes)
+}
+
+function ofByteSource({ source, byteLength }: KnownSource): FileSource {
   return {
-    byteLength: source.byteLength,
+    byteLength,
     async read(offset, length, signal) {
-      let bytes: unknown
+      let bytes: Uint8Array
       try {
-        bytes = await source.read(offset, length, { signal })
-        if (!(bytes instanceof Uint8Array)) throw wrongType('the return value of read()', 'a Uint8Array', bytes)
+        const given = source.read(offset, length, { signal })
+        bytes = given instanceof Uint8Array ? copied(given) : copied(await given)
       } catch (error) {
         throw thrown('read() of the source', error)
       }
@@ -114,27 +122,41 @@ function known(name: string, source: unknown, http: HttpOptions): Known {
     return { name: 'source', open: async () => file }
   }
   if (isByteSource(source)) {
-    const file = ofByteSource(source)
+    const root = knownSource(name, source)
+    const file = ofByteSource(root)
     const sibling = async (name: string) => {
-      let found: ByteSource | undefined
       try {
-        found = await source.sibling?.(name)
+        const found = await source.sibling?.(name)
+        if (found === undefined) return undefined
+        return ofByteSource(knownSource(`the return value of sibling(${JSON.stringify(name)})`, found))
       } catch (error) {
         throw thrown('sibling() of the source', error)
       }
-      return found && ofByteSource(found)
     }
-    return { name: source.name ?? 'source', open: async () => file, sibling }
+    return { name: root.name ?? 'source', open: async () => file, sibling }
   }
   throw wrongType(name, EXPECTED, source)
 }
 
-/** The name of a file. That of a Blob is unknown. */
-const nameOf = (blob: Blob): string => ('name' in blob && typeof blob.name === 'string' ? blob.name : 'source')
+/** The name of a file, with its path if the user chose a folder. That of a Blob is unknown. */
+const nameOf = (blob: Blob & Partial<File>): string => blob.webkitRelativePath || (blob.name ?? 'source')
 
-/** The files of a source, by name. */
-export async function treeOf(source: unknown, http: HttpOptions): Promise<Tree> {
-  if (Array.isArray(source)) return listOf(source, http)
+/** The files of a source, by name. Each is found once: later work on the same source reads the same version of it. */
+export function treeOf(source: unknown, http: HttpOptions): Tree {
+  const { roots, find } = anyTree(source, http)
+  const found = new Map<string, FileSource | FolderSource | undefined>()
+  return {
+    roots,
+    async find(name, signal) {
+      const one = found.has(name) ? undefined : await find(name, signal)
+      if (!found.has(name)) found.set(name, one)
+      return found.get(name)
+    },
+  }
+}
+
+function anyTree(source: unknown, http: HttpOptions): Tree {
+  if (Array.isArray(source) || isFileList(source)) return listOf(Array.from(source), http)
   if (isHandle(source) && source.kind === 'directory') return folderOf(source as FileSystemDirectoryHandle)
   const one = known('source', source, http)
   const folder = one.name.slice(0, one.name.lastIndexOf('/') + 1)
@@ -151,18 +173,32 @@ function listOf(source: readonly unknown[], http: HttpOptions): Tree {
   for (const [at, one] of source.entries()) {
     const file = known(`source[${at}]`, one, http)
     // Bytes and Blobs have no names, and files of different folders may have the same.
-    const name = all.has(file.name) || file.name === 'source' ? `${at}/${file.name}` : file.name
+    let name = file.name
+    for (let number = at; name === 'source' || all.has(name); number++) name = `${number}/${file.name}`
     all.set(name, file)
   }
-  const names = [...all.keys()]
-  const index = names.filter((name) => INDEX.test(name))
   return {
-    roots: index.length === 1 ? index : names,
+    roots: rootsOf(Array.from(all.keys())),
     async find(name, signal) {
       return all.get(name)?.open(signal)
     },
   }
 }
+
+/** The files of a list that are opened: its index, or its only model. That finds the others by their names. */
+function rootsOf(names: readonly string[]): readonly string[] {
+  const indexes = names.filter((name) => INDEX.test(name))
+  if (indexes.length === 1) return indexes
+  // The data of ONNX, OpenVINO and PyTorch has the extension bin.
+  const isModel = (name: string) =>
+    FORMATS.some(({ endings }) => endings.some((ending) => ending !== 'bin' && name.endsWith(`.${ending}`)))
+  const models = names.filter(isModel)
+  const isNamed = (name: string) => !/^\d+\/source$/.test(name)
+  return models.length === 1 && names.every(isNamed) ? models : names
+}
+
+const isFileList = (source: unknown): source is ArrayLike<File> =>
+  typeof FileList !== 'undefined' && source instanceof FileList
 
 /** A folder. The module selects its files, as it does on disk. */
 function folderOf(root: FileSystemDirectoryHandle): Tree {

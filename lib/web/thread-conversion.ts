@@ -79,8 +79,8 @@ export class ThreadConversion implements Calls {
     }
   }
 
-  create(request: WriteRequest): Promise<boolean> {
-    return this.#thread.ask('create', [request], new Control())
+  create(request: WriteRequest, isSized: boolean): Promise<boolean> {
+    return this.#thread.ask('create', [request, isSized], new Control())
   }
 
   begin(_file: NativeFile, _writer: unknown, request: BeginRequest, control: Control): Promise<Begun> {

@@ -111,6 +111,12 @@ export async function fetchEach(
   }
 }
 
+/** What helps if a Blob cannot be read. */
+export const changed = (error: unknown): string =>
+  error instanceof DOMException && error.name === 'NotReadableError'
+    ? ' If the file has changed or moved since it was opened, choose it again.'
+    : ''
+
 /** Reads a Blob. `failed` makes the error for what the browser throws. */
 export function blobSource(blob: Blob, failed: (error: unknown) => Error): FileSource {
   return {

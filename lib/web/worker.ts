@@ -16,7 +16,7 @@ import { Channel } from './channel.js'
 import { NativeConversion, writer } from './conversion.js'
 import { urlSource } from './http.js'
 import { native, reader, whenFull } from './module.js'
-import { blobSource, type FileSource, type FolderSource, type Posted, type Sink, type Tree } from './tree.js'
+import { blobSource, changed, type FileSource, type FolderSource, type Posted, type Sink, type Tree } from './tree.js'
 
 /** The names of a tree of the page, and its number there. */
 export interface PostedTree {
@@ -52,7 +52,10 @@ function sourceOf(found: Found | undefined): FileSource | FolderSource | undefin
       return urlSource(found)
     case 'blob':
       return blobSource(found.blob, (cause) =>
-        Object.assign(native({ code: 'ZT_IO', message: `reading the file failed: ${messageOf(cause)}` }), { cause }),
+        Object.assign(
+          native({ code: 'ZT_IO', message: `reading the file failed: ${messageOf(cause)}${changed(cause)}` }),
+          { cause },
+        ),
       )
     case 'page':
       return {
@@ -126,7 +129,7 @@ const CALLS: Record<string, (args: any, control: Control) => Promise<unknown>> =
     converting().selectCheckpoint(opened(), location, undefined, false, isSure, set, control),
   plan: ([request]: [PlanRequest], control) => converting().plan(opened(), request, control),
   refusals: async ([attributes, bare]: [boolean, boolean]) => converting().refusals(attributes, bare),
-  create: async ([request]: [WriteRequest]) => converting().create(request),
+  create: async ([request, isSized]: [WriteRequest, boolean]) => converting().create(request, isSized),
   begin: ([request]: [BeginRequest], control) => converting().begin(opened(), undefined, request, control),
   write: ([range]: [TensorRange], control) => converting().write(opened(), sinkOf(control.signal), range, control),
   finish: (_none, control) => converting().finish(sinkOf(control.signal)),

@@ -21,6 +21,7 @@ import { type Writing, writingOfId } from '../values/formats.js'
 import { shown } from '../values/inspect.js'
 import { emitWarnings } from '../values/warning.js'
 import { Calls, forgetUnfinished, watchUnfinished } from './calls.js'
+import { detached } from './detached.js'
 import {
   type AddDenseOptions,
   type AddOptions,
@@ -597,11 +598,4 @@ function beside(path: string, name: string): string {
 function ended(cause?: unknown): ZTensorError {
   const why = cause === undefined ? '' : ` after an error (${messageOf(cause)})`
   return new ZTensorError('ZT_CLOSED', `the writer has ended${why}: create a new one`, { cause })
-}
-
-function detached(): ZTensorError {
-  return new ZTensorError(
-    'ZT_CLOSED',
-    'the array to write was detached or resized before it was written: do not change it until the call resolves',
-  )
 }

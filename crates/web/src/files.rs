@@ -251,7 +251,8 @@ impl Filesystem for HostFiles {
             }
             Some(Entry::Nothing) => {
                 let message = format!(
-                    "{name:?} is required, but the source has no sibling with that name: return it from sibling(name)"
+                    "{name:?} is required, but the source has no file with that name: open both as a list, open their folder, or \
+                     return it from sibling(name)"
                 );
                 Err(Error::new(Code::Io, message).absent())
             }

@@ -77,6 +77,7 @@ const OPERATIONS: &[Operation] = &[
     reading::compare,
     reading::defer,
     reading::fill,
+    reading::hashing,
     reading::hash,
     reading::hashed,
     kernels::to_float32,

@@ -243,13 +243,25 @@ pub fn fill(state: &mut State, message: &mut Message) -> Result<Owned> {
     Ok(piece)
 }
 
-/// Hashes the next bytes of what [`direct`](crate::tensors::direct) began.
+/// Begins to check the digest of a component, whose bytes the host has.
+pub fn hashing(state: &mut State, message: &mut Message) -> Result<Owned> {
+    let file = state.file(message)?;
+    let (_, component) = file.part(message.index()?, message.index()?)?;
+    let hashing = component.digest().and_then(|digest| Some((digest.clone(), digest.hasher()?)));
+    file.hashing = Some(hashing.ok_or_else(nothing_hashed)?);
+    Ok(Reply::default().into())
+}
+
+fn nothing_hashed() -> Error {
+    Error::new(Code::Internal, "no digest is being checked")
+}
+
+/// Hashes the next bytes of what [`hashing`] began.
 pub fn hash(state: &mut State, message: &mut Message) -> Result<Owned> {
     let file = state.file(message)?;
     let range = message.range()?;
-    if let Some((_, hasher)) = &mut file.hashing {
-        hasher.update(message.bytes(range));
-    }
+    let (_, hasher) = file.hashing.as_mut().ok_or_else(nothing_hashed)?;
+    hasher.update(message.bytes(range));
     Ok(Reply::default().into())
 }
 
@@ -257,10 +269,9 @@ pub fn hash(state: &mut State, message: &mut Message) -> Result<Owned> {
 pub fn hashed(state: &mut State, message: &mut Message) -> Result<Owned> {
     let file = state.file(message)?;
     let (ordinal, component) = (message.index()?, message.index()?);
-    if let Some((digest, hasher)) = file.hashing.take() {
-        let (tensor, component) = file.part(ordinal, component)?;
-        let role = file.opened()?.catalog.label(component.role);
-        digest.check(hasher).map_err(|error| error.tensor(tensor.name()).component(role))?;
-    }
+    let (digest, hasher) = file.hashing.take().ok_or_else(nothing_hashed)?;
+    let (tensor, component) = file.part(ordinal, component)?;
+    let role = file.opened()?.catalog.label(component.role);
+    digest.check(hasher).map_err(|error| error.tensor(tensor.name()).component(role))?;
     Ok(Reply::default().into())
 }

@@ -1,6 +1,7 @@
 //! What the index says of tensors. Reads no data.
 #![forbid(unsafe_code)]
 
+use ztensor_core::codecs::digest::Digest;
 use ztensor_core::error::{Code, Error, Result};
 use ztensor_core::model::{Attributes, Component, DType, Span, similar};
 use ztensor_core::read::plan::{self as plans, Placement, Rank, Rule};
@@ -105,15 +106,14 @@ pub fn similar(state: &mut State, message: &mut Message) -> Result<Owned> {
 }
 
 /// The range of a component, or of a slice of it, that the host can read by itself: its bytes are the elements, and follow no rule but a
-/// digest. The reply says whether there is a digest to check, which begins now; it is empty if the component must be decoded.
+/// digest. The reply says whether there is a digest to check; it is empty if the component must be decoded.
 pub fn direct(state: &mut State, message: &mut Message) -> Result<Owned> {
     let file = state.file(message)?;
     let (tensor, component) = file.part(message.index()?, message.index()?)?;
     let bits = component.dtype.map_or(8, DType::bits);
     let ranges = message.maybe_numbers()?;
     let slice = ranges.map(|ranges| kernels::slice(tensor.shape(), &ranges, bits)).transpose()?;
-    let hashing = component.digest().and_then(|digest| Some((digest.clone(), digest.hasher()?)));
-    let hashing = hashing.filter(|_| slice.is_none());
+    let is_hashed = slice.is_none() && component.digest().and_then(Digest::hasher).is_some();
     let number = component.file();
     let is_whole = |&(offset, length): &(u64, u64)| {
         component.blob().is_some_and(|blob| (blob.offset, blob.stored) == (offset, length))
@@ -131,8 +131,7 @@ pub fn direct(state: &mut State, message: &mut Message) -> Result<Owned> {
         for value in [u64::from(number), offset, length] {
             reply.whole(value);
         }
-        reply.flag(hashing.is_some());
-        file.hashing = hashing;
+        reply.flag(is_hashed);
     }
     Ok(reply.into())
 }

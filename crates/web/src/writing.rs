@@ -301,10 +301,16 @@ pub fn settings(message: &mut Message) -> Result<Settings> {
     })
 }
 
-/// Creates the writer of the target. The reply is whether the host keeps the data until `finish` says how to put the file together.
+/// Creates the writer of the target. The message says whether the sizes of all tensors are known before their data; the reply is whether the
+/// host keeps the data until `finish` says how to put the file together.
 pub fn writer(state: &mut State, message: &mut Message) -> Result<Owned> {
     let settings = settings(message)?;
-    let is_kept = settings.format.needs_first() == NeededFirst::Data;
+    let is_sized = message.flag()?;
+    let is_kept = match settings.format.needs_first() {
+        NeededFirst::Nothing => false,
+        NeededFirst::Sizes => !is_sized,
+        NeededFirst::Data => true,
+    };
     let writer = if is_kept { Writer::kept(settings)? } else { Writer::taken(settings)? };
     state.writing.writer = Some(writer);
     let mut reply = Reply::default();
