@@ -456,6 +456,21 @@ export const checks = {
     other.close()
   },
 
+  async 'stats and compare report their progress'({ open, compare }) {
+    const { head, bytes } = safetensors('t', new Float32Array(2 ** 22))
+    const file = await open(new Blob([head, bytes]))
+    const t = file.tensor('t')
+    for (const [call, total] of [
+      [(options) => t.stats(options), bytes.length],
+      [(options) => compare(t, t, options), 2 * bytes.length],
+    ]) {
+      const seen = []
+      await call({ onProgress: (progress) => seen.push(progress) })
+      assert.deepEqual(seen.at(-1), { bytes: total, totalBytes: total, tensors: 1, totalTensors: 1 })
+    }
+    file.close()
+  },
+
   async 'each load checks its own digest'({ open }) {
     const big = new Uint8Array(40 * 2 ** 20).map((_, at) => at * 7)
     const intact = await writtenByAddon({ version: '1.2', digest: 'sha256' }, async (writer) => {

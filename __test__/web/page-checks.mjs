@@ -340,6 +340,14 @@ export const checks = {
     })
   },
 
+  async 'the files of an input are opened as they are'({ open }) {
+    const chosen = new DataTransfer()
+    for (const name of ['a', 'b']) chosen.items.add(new File([safetensors(name, [1])], `${name}.safetensors`))
+    const file = await open(chosen.files)
+    equal([...file.keys()].sort(), ['a', 'b'])
+    file.close()
+  },
+
   async 'worker: the page collects its garbage if the worker has no memory'({ open }) {
     const { Worker } = globalThis
     const { Memory } = WebAssembly
