@@ -64,6 +64,40 @@ async function serving(respond, use) {
   }
 }
 
+/** Runs `use` without the pauses before retries. */
+async function withoutPauses(use) {
+  const { setTimeout } = globalThis
+  const pauses = [100, 200, 400, 800, 1600]
+  globalThis.setTimeout = (call, milliseconds, ...given) =>
+    setTimeout(call, pauses.includes(milliseconds) ? 0 : milliseconds, ...given)
+  try {
+    return await use()
+  } finally {
+    globalThis.setTimeout = setTimeout
+  }
+}
+
+/** The error of a file on a server that answers with what `respond` makes of a range, and the number of requests. */
+async function failing(respond, use, options) {
+  let count = 0
+  const error = await serving(
+    (response, from, to, request) => {
+      count += 1
+      respond(response, from, to, count, request)
+    },
+    (url) =>
+      withoutPauses(() => use(url, options)).then(
+        () => undefined,
+        (error) => error,
+      ),
+  )
+  return { error, count }
+}
+
+/** Begins an answer, and closes its connection. */
+const interrupted = (response, status, headers) =>
+  response.writeHead(status, { ...headers, 'content-length': 1000 }).write('x', () => response.destroy())
+
 const large = safetensors(
   't',
   Float32Array.from({ length: 100_000 }, (_, at) => at),
@@ -325,22 +359,10 @@ export const checks = {
       'no permission': (response) => response.writeHead(403).end(),
     }
     for (const [what, lie] of Object.entries(lies)) {
-      let count = 0
-      const error = await serving(
-        (response, from, to) => {
-          count += 1
-          lie(response, from, to, count)
-        },
-        async (url) => {
-          try {
-            const file = await open(url)
-            await file.tensor('t').load()
-          } catch (error) {
-            return error
-          }
-          return undefined
-        },
-      )
+      const { error } = await failing(lie, async (url) => {
+        const file = await open(url)
+        await file.tensor('t').load()
+      })
       assert.equal(error?.code, what === 'no file' ? 'ZT_NOT_FOUND' : 'ZT_IO', what)
       assert.ok(!error.message.includes('secret'), error.message)
     }
@@ -466,7 +488,8 @@ export const checks = {
     ]) {
       const seen = []
       await call({ onProgress: (progress) => seen.push(progress) })
-      assert.deepEqual(seen.at(-1), { bytes: total, totalBytes: total, tensors: 1, totalTensors: 1 })
+      const { bytes: done, totalBytes, tensors, totalTensors } = seen.at(-1)
+      assert.deepEqual([done, totalBytes, tensors, totalTensors], [total, total, 1, 1])
     }
     file.close()
   },
@@ -518,6 +541,146 @@ export const checks = {
       WebAssembly.instantiate = instantiate
       file.close()
     }
+  },
+
+  async 'a connection that breaks is tried again, and then an error'({ open }) {
+    const load = async (url) => {
+      const file = await open(url)
+      try {
+        return await file.tensor('t').load({ slice: [[50_000, 50_002]] })
+      } finally {
+        file.close()
+      }
+    }
+    const breaks = {
+      'in the first answer': (response) => interrupted(response, 206, { etag: '"1"' }),
+      'in the whole file': (response) => interrupted(response, 200),
+      'before an answer': (response) => response.destroy(),
+    }
+    for (const [what, answer] of Object.entries(breaks)) {
+      let count = 0
+      const found = await serving(
+        (response, from, to) => {
+          count += 1
+          if (count === 1) answer(response)
+          else partial(response, from, to)
+        },
+        (url) => load(url),
+      )
+      assert.deepEqual(found, Float32Array.of(50_000, 50_001), what)
+    }
+    const later = (answer) => (response, from, to, count) =>
+      count === 1 ? partial(response, from, to) : answer(response, from, to)
+    const cases = [
+      [breaks['in the first answer'], 6, /the connection to 127\.0\.0\.1 was interrupted: .*; tried 6 times$/],
+      [breaks['in the whole file'], 6, /the connection to 127\.0\.0\.1 was interrupted: .*; tried 6 times$/],
+      [later(breaks['in the first answer']), 7, /the connection to 127\.0\.0\.1 was interrupted: .*; tried 6 times$/],
+      [later(breaks['before an answer']), 7, /the connection to 127\.0\.0\.1 was interrupted: .*; tried 6 times$/],
+      [
+        later((response, from, to) => response.writeHead(206, { etag: '"1"' }).end(whole.subarray(from, to))),
+        7,
+        /the response of the server ended 1 bytes early; tried 6 times$/,
+      ],
+      // A page that may not read the file gets no answer.
+      [breaks['before an answer'], 2, /the request failed: .* \(CORS\); tried 2 times$/],
+      [
+        (response, _from, _to, count) =>
+          count === 1 ? response.writeHead(503).end() : breaks['before an answer'](response),
+        6,
+        /the connection to 127\.0\.0\.1 was interrupted: .*; tried 6 times$/,
+      ],
+    ]
+    for (const [respond, expected, message] of cases) {
+      const { error, count } = await failing(respond, load)
+      assert.equal(error?.code, 'ZT_IO', error?.message)
+      assert.match(error.message, message)
+      assert.ok(!error.message.includes('secret'), error.message)
+      assert.equal(count, expected, error.message)
+    }
+  },
+
+  async 'a server that sends nothing, or too little, is given up'({ open }) {
+    const trickle = (response) => {
+      response.writeHead(206, { etag: '"1"', 'content-range': `bytes 0-65535/${whole.length}` })
+      let sent = 0
+      const timer = setInterval(() => {
+        sent += 1
+        if (sent < 500) response.write('x')
+        else response.end()
+      }, 5)
+      response.once('close', () => clearInterval(timer))
+    }
+    const begin = (response) => response.writeHead(206, { etag: '"1"', 'content-length': 1000 }).write('x')
+    for (const respond of [() => {}, begin, trickle]) {
+      const { error } = await failing(respond, open, { remote: { timeout: 50 } })
+      assert.equal(error?.code, 'ZT_IO', error?.message)
+      const words = /the server sent (nothing for|\d+ bytes in) 0\.05s \(option timeout\); tried 6 times$/
+      assert.match(error.message, words)
+      assert.equal(error.option, 'remote.timeout')
+    }
+    let count = 0
+    await serving(
+      (response, from, to) => {
+        count += 1
+        if (count > 1) partial(response, from, to)
+      },
+      async (url) => (await open(url, { remote: { timeout: 500 } })).close(),
+    )
+    assert.ok(count > 1)
+    for (const timeout of [0, 1.5, '1'])
+      assert.equal(await codeOf(() => open(new Uint8Array(8), { remote: { timeout } })), 'ZT_INVALID_ARG')
+    // A longer time than timers have.
+    const slow = { remote: { timeout: Number.MAX_SAFE_INTEGER } }
+    await serving(
+      (response, from, to) => partial(response, from, to),
+      async (url) => (await open(url, slow)).close(),
+    )
+    const stop = new AbortController()
+    const aborting = (response) => {
+      begin(response)
+      stop.abort('enough')
+    }
+    const aborted = await failing(aborting, open, { signal: stop.signal })
+    assert.deepEqual(aborted, { error: 'enough', count: 1 })
+  },
+
+  async 'a status has the advice of Node'({ open }) {
+    const status = (status) => (response) => response.writeHead(status).end()
+    const headers = { authorization: 'Bearer secret' }
+    const unsigned = (url, options) => open(url.replace(/\?.*/, ''), options)
+    const loading = async (url) => (await open(url)).tensor('t').load()
+    const later = (status) => (response, from, to, count) =>
+      count === 1 ? partial(response, from, to) : response.writeHead(status).end()
+    const cases = [
+      [
+        status(401),
+        open,
+        '401 (Unauthorized): it requires credentials: pass them in the option headers (authorization)',
+      ],
+      [status(401), open, '401 (Unauthorized): it rejects the credentials that were sent: check them', { headers }],
+      [status(403), open, '403 (Forbidden): access is denied; a signed URL may have expired: create a new one'],
+      [status(403), unsigned, '403 (Forbidden): access is denied: check the credentials and the name'],
+      [
+        status(416),
+        open,
+        '416 (Range Not Satisfiable): it rejects the byte range, so the file cannot be read in parts',
+      ],
+      [status(429), open, '429 (Too Many Requests): it received too many requests; tried 6 times'],
+      [status(500), open, '500; tried 6 times'],
+      [status(501), open, '501'],
+      [later(403), loading, '403 (Forbidden): access is denied; a signed URL may have expired: create a new one'],
+      [later(404), loading, '404 (Not Found): there is no such file: check the name'],
+    ]
+    for (const [respond, use, expected, remote] of cases) {
+      const { error } = await failing(respond, use, { remote })
+      assert.equal(error?.code, 'ZT_IO', error?.message)
+      assert.equal(error.message.replace(/^'http:[^']*': the server answered /, ''), expected)
+      assert.equal(error.cause.status, Number.parseInt(expected, 10))
+      const isMissing = expected.includes('requires credentials')
+      assert.equal(error.option, isMissing ? 'remote.headers' : undefined)
+    }
+    const { error } = await failing(later(416), loading)
+    assert.match(error.message, /the file was changed while it was open/)
   },
 
   async 'memory that is free a little later is waited for, and its lack is ZT_LIMIT'({ open }) {

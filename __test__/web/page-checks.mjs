@@ -251,6 +251,23 @@ export const checks = {
   ...Object.fromEntries(Object.entries(both(false)).map(([title, look]) => [`page: ${title}`, look])),
   ...Object.fromEntries(Object.entries(both(true)).map(([title, look]) => [`worker: ${title}`, look])),
 
+  async 'a server that the page may not read is asked twice'({ open }) {
+    const { fetch } = globalThis
+    let count = 0
+    globalThis.fetch = (...given) => {
+      count += 1
+      return fetch(...given)
+    }
+    try {
+      const other = new URL('/fixtures/zt2-zstd.zt', location.href)
+      other.hostname = 'localhost'
+      const error = await rejected(open(other))
+      equal([error.code, error.message.includes('(CORS)'), count], ['ZT_IO', true, 2], error.message)
+    } finally {
+      globalThis.fetch = fetch
+    }
+  },
+
   async 'loadTo fills a buffer of WebGPU'({ open }) {
     const adapter = await navigator.gpu?.requestAdapter()
     // Firefox and WebKit of Debian have no WebGPU.

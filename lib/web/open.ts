@@ -2,7 +2,14 @@ import { invalid, named, rethrowNative, ZTensorError } from '../native/errors.js
 import { run, unopened } from '../native/job.js'
 import { TensorFile } from '../read/file.js'
 import { LIMITS, openRequest } from '../read/open-request.js'
-import { optional, readOptions, validateAbortSignal, validateBoolean, validateOneOf } from '../values/arguments.js'
+import {
+  optional,
+  readOptions,
+  validateAbortSignal,
+  validateBoolean,
+  validateInteger,
+  validateOneOf,
+} from '../values/arguments.js'
 import type { Format } from '../values/format-table.js'
 import { binding, type Control } from './binding.js'
 import { prepareKernels } from './kernels.js'
@@ -84,7 +91,8 @@ export async function open(source: WebSource, options?: WebOpenOptions): Promise
   const shards = optional(read.shards, (value) => validateOneOf('shards', ['none'], value))
   const verify = optional(read.verify, (value) => validateBoolean('verify', value)) ?? false
   const worker = validateWorker(read.worker)
-  const remote = readOptions(read.remote, ['headers'], 'remote')
+  const remote = readOptions(read.remote, ['headers', 'timeout'], 'remote')
+  optional(remote.timeout, (value) => validateInteger('remote.timeout', value, 1))
   const request = { ...openRequest(read), unread: shards === 'none' }
   signal?.throwIfAborted()
   await init()

@@ -20,6 +20,7 @@ export type Posted = { readonly kind: 'blob'; readonly blob: Blob } | ({ readonl
 export interface UrlFile {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
+  readonly timeout?: number | undefined
   readonly byteLength: number
   readonly version: string | null
   /** The first bytes. */
@@ -139,6 +140,8 @@ export function blobSource(blob: Blob, failed: (error: unknown) => Error): FileS
 export interface HttpOptions {
   /** Headers of each request, such as `authorization`. They are not sent to other servers. */
   readonly headers?: Readonly<Record<string, string>> | undefined
+  /** Milliseconds after which a request is retried if the server has sent nothing, or less than 1 KiB: 30,000 by default. */
+  readonly timeout?: number | undefined
 }
 
 /** A URL without query and credentials, which may be secret. */
