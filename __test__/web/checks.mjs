@@ -683,6 +683,56 @@ export const checks = {
     assert.match(error.message, /the file was changed while it was open/)
   },
 
+  async 'the names of shards at a URL may have any characters'({ open }) {
+    const names = ['x#1.safetensors', 'y?2.safetensors', 'sub/ä %31.safetensors']
+    const index = JSON.stringify({ weight_map: Object.fromEntries(names.map((name, at) => [`t${at}`, name])) })
+    await serving(
+      (response, _from, _to, request) => {
+        const path = new URL(request.url, 'http://localhost').pathname
+        if (path.endsWith('.json')) return response.end(index)
+        const at = names.findIndex((name) => path === `/${name.split('/').map(encodeURIComponent).join('/')}`)
+        if (at < 0) return response.writeHead(404).end()
+        const { head, bytes } = safetensors(`t${at}`, [at])
+        return response.end(Buffer.concat([head, bytes]))
+      },
+      async (url) => {
+        const file = await open(new URL('/model.safetensors.index.json', url))
+        for (const at of names.keys()) assert.deepEqual([...(await file.tensor(`t${at}`).load())], [at])
+        file.close()
+      },
+    )
+  },
+
+  async 'URLs that browsers do not fetch are refused'({ open }) {
+    const { fetch } = globalThis
+    const asked = []
+    globalThis.fetch = (url) => {
+      asked.push(url)
+      return Promise.reject(new TypeError('Failed to fetch'))
+    }
+    try {
+      const cases = {
+        'hf://owner/repo/model.safetensors?token=secret':
+          /use https:\/\/huggingface\.co\/<repo>\/resolve\/main\/<file>$/,
+        's3://bucket/model.safetensors': /got one with s3:; such URLs need Node$/,
+        'gs://bucket/model.safetensors': /got one with gs:; such URLs need Node$/,
+        'az://container/model.safetensors': /got one with az:; such URLs need Node$/,
+        'file:///model.safetensors': /got one with file:; such URLs need Node$/,
+      }
+      for (const [url, message] of Object.entries(cases))
+        for (const source of [url, new URL(url), [url]])
+          await assert.rejects(open(source), (error) => {
+            assert.ok(error instanceof TypeError && error.code === 'ZT_INVALID_ARG', error.message)
+            assert.match(error.message, /^source(\[0\])? must be a URL with http: or https:/)
+            assert.match(error.message, message)
+            return !error.message.includes('secret')
+          })
+      assert.deepEqual(asked, [])
+    } finally {
+      globalThis.fetch = fetch
+    }
+  },
+
   async 'memory that is free a little later is waited for, and its lack is ZT_LIMIT'({ open }) {
     const { instantiate } = WebAssembly
     let failures = 2

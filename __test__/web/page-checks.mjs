@@ -251,6 +251,20 @@ export const checks = {
   ...Object.fromEntries(Object.entries(both(false)).map(([title, look]) => [`page: ${title}`, look])),
   ...Object.fromEntries(Object.entries(both(true)).map(([title, look]) => [`worker: ${title}`, look])),
 
+  async 'URLs of Blobs and data are opened'({ open }) {
+    const blob = safetensors('t', new Array(100_000).fill(7))
+    const reader = new FileReader()
+    const data = await new Promise((resolve) => {
+      reader.onload = () => resolve(reader.result)
+      reader.readAsDataURL(blob)
+    })
+    for (const url of [URL.createObjectURL(blob), data]) {
+      const file = await open(url)
+      equal([...(await file.tensor('t').load({ slice: [[99_998, 100_000]] }))], [7, 7])
+      file.close()
+    }
+  },
+
   async 'a server that the page may not read is asked twice'({ open }) {
     const { fetch } = globalThis
     let count = 0

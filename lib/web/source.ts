@@ -90,8 +90,18 @@ function remote(url: string, http: HttpOptions): Known {
       if (file !== undefined) return file
       throw native({ code: 'ZT_NOT_FOUND', message: `${shown(url)}: there is no such file: check the URL` })
     },
-    sibling: (name, signal) => openUrl(new URL(encodeURI(name), url).href, http, signal),
+    sibling: (name, signal) =>
+      openUrl(new URL(name.split('/').map(encodeURIComponent).join('/'), url).href, http, signal),
   }
+}
+
+/** What browsers fetch. The pages of some apps and extensions have a scheme of their own. */
+const FETCHED = ['http:', 'https:', 'blob:', 'data:', globalThis.location?.protocol]
+
+function checkScheme(name: string, { protocol }: URL): void {
+  if (FETCHED.includes(protocol)) return
+  const instead = protocol === 'hf:' ? 'use https://huggingface.co/<repo>/resolve/main/<file>' : 'such URLs need Node'
+  throw invalid(TypeError, `${name} must be a URL with http: or https:, got one with ${protocol}; ${instead}`)
 }
 
 function known(name: string, source: unknown, http: HttpOptions): Known {
@@ -114,7 +124,9 @@ function known(name: string, source: unknown, http: HttpOptions): Known {
   if (source instanceof URL || typeof source === 'string') {
     const base = globalThis.location?.href
     if (!URL.canParse(String(source), base)) throw invalid(TypeError, `${name} must be a URL, got '${source}'`)
-    return remote(new URL(source, base).href, http)
+    const url = new URL(source, base)
+    checkScheme(name, url)
+    return remote(url.href, http)
   }
   const bytes = source instanceof ArrayBuffer ? new Uint8Array(source) : source
   if (bytes instanceof Uint8Array) {
