@@ -90,20 +90,34 @@ function types() {
     [{ filePath: join(root, 'lib/web/types.ts'), output: { noBanner: true, exportReferencedTypes: false } }],
     { preferredConfigPath: join(root, 'lib/web/tsconfig.types.json') },
   )
-  const [imports] = /^(?:import .*\n)+/.exec(text) ?? ['']
-  // Streams of Node are never returned, and only Node calls inspect.custom.
-  const stand = `/** Browsers have no streams of Node. */
-type Readable = never
-type Writable = never
-interface InspectOptions {}
-declare const inspect$1: { readonly custom: unique symbol }
-`
   const source = readFileSync(join(root, 'lib/web/types.ts'), 'utf8')
   const ofConvert = /export \{([^}]*)\} from '\.\/convert\.js'/
     .exec(source)[1]
     .split(',')
     .map((one) => one.trim())
     .filter(Boolean)
+/** What the types of the package need besides those of pages. */
+const BASE = `/// <reference lib="esnext.disposable" />
+
+/** Browsers have no streams of Node. */
+type Readable = never
+type Writable = never
+/** Uint8Array<ArrayBuffer>, which TypeScript before 5.7 does not have. */
+type OwnBytes = ReturnType<Uint8Array['slice']>
+`
+
+/** The types without what only Node has: its modules, and the methods that format objects for it. */
+function withoutNode(text) {
+  const own = text
+    .replace(/^(?:import .*\n)+/, '')
+    .replaceAll(/^interface (?:Host|Channel|SystemReason) \{[\s\S]*?^\}\n/gm, '')
+    .replace(/^declare const inspect: .*\n/m, '')
+    .replaceAll(/^\t\[inspect\.custom\].*\n/gm, '')
+    .replaceAll('Uint8Array<ArrayBuffer>', 'OwnBytes')
+  if (/\bnode:|\binspect\b|\bNodeJS\b/.test(own)) throw new Error('the types of @ztensor/web need types of Node')
+  return `${BASE}${own}`
+}
+
   const own = ofConvert.map((one) => one.replace(/^type /, '').split(' as '))
   const names = own.map(([name, alias = name]) => (alias === name ? name : `${alias} as ${name}`))
   const others = [
@@ -115,7 +129,7 @@ declare const inspect$1: { readonly custom: unique symbol }
   const ofIndex = [...exported].filter((name) => name && !own.some(([one, alias = one]) => alias === name)).sort()
   const from = (all) => `export { ${all.join(', ')} } from './types.js'\n`
   return {
-    'types.d.ts': `${stand}${text.slice(imports.length)}`,
+    'types.d.ts': withoutNode(text),
     'index.d.ts': from(ofIndex),
     'convert.d.ts': from(names),
   }

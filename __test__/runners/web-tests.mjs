@@ -1,7 +1,7 @@
 // `npm run test:web`: checks @ztensor/web in Node, and in Chromium, Firefox and WebKit where they are installed. All fixtures and malformed
 // files must read and convert as with the addon. Needs `npm run build` and `npm run build:web` first. Without the Rust target or clang
 // there is nothing to check.
-//   PART...         only some: checks, folders, files, diff, save, page, look (the page in build/page), damaged, convert
+//   PART...         only some: package, checks, folders, files, diff, save, page, look (the page in build/page), damaged, convert
 //   --in=NAME,...   only in these: node, chromium, firefox, webkit
 import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -19,6 +19,7 @@ import { convertChecks } from '../web/convert-checks.mjs'
 import { describeDiff, describeFile, describeFolder } from '../web/describe.mjs'
 import { FolderHandle, writeFolders } from '../web/folders.mjs'
 import { checkInBrowser } from '../web/in-browser.mjs'
+import { packageChecks } from '../web/package-checks.mjs'
 import { saveChecks } from '../web/save-checks.mjs'
 import { describeSave, SAVES } from '../web/saves.mjs'
 import { openBrowser } from './browsers.mjs'
@@ -64,7 +65,7 @@ function check(what, found, expected) {
 function loadedBy(name, all = []) {
   if (all.includes(name)) return all
   all.push(name)
-  const imported = readFileSync(join(webFolder, name), 'utf8').matchAll(/\b(?:from|import)"\.\/([^"]+)"/g)
+  const imported = readFileSync(join(webFolder, name), 'utf8').matchAll(/\b(?:from|import)\s*"\.\/([^"]+)"/g)
   for (const [, other] of imported) loadedBy(other, all)
   return all
 }
@@ -211,6 +212,7 @@ async function checkInNode({
 }) {
   const web = await import('../../packages/web/node.js')
   const converting = await import('../../packages/web/convert-node.js')
+  if (has('package')) await checkAll(packageChecks, web, converting)
   if (has('checks')) await checkAll(checks, web)
   if (has('convert')) await checkAll(convertChecks, web, converting)
   if (has('save')) await checkAll(saveChecks, web, converting)

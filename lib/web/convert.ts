@@ -31,6 +31,11 @@ export interface WebConvertOptions
   readonly worker?: boolean | undefined
 }
 
+/** What was written without a target. */
+interface WithBlob {
+  readonly blob: Blob
+}
+
 /** The result of a conversion. Without a target, it has the file. */
 export interface WebConvertResult extends ConvertResult {
   readonly blob?: Blob | undefined
@@ -60,14 +65,25 @@ const OF_NODE: Readonly<Record<string, string>> = {
 
 /**
  * Writes the tensors of a file into a new file, as in Node: the same formats, options, result, errors and bytes. zTensor 2 needs
- * `canonical: false`. Data is fetched, converted and written in pieces; that of npz is kept in Blobs first. A stream is closed on success and
- * aborted on failure. Without a target, `blob` of the result is the file.
+ * `canonical: false`. Data is fetched, converted and written in pieces; that of npz is kept in Blobs first. A stream is closed on success, and
+ * aborted by the signal and by an error once the writing has begun; an earlier error leaves it as it is. Without a target, `blob` of the
+ * result is the file.
  *
  * @example
  * const { blob } = await convert(input.files[0], undefined, { format: 'gguf', quantize: 'q4_k_m' })
  *
  * @throws ZTensorError and TypeError as `convert` in Node; ZT_IO if the stream fails, with its error as the cause; the signal's reason
  */
+export function convert(
+  source: WebSource | TensorFile,
+  target?: null,
+  options?: WebConvertOptions & { readonly dryRun?: false | undefined },
+): Promise<WebConvertResult & WithBlob>
+export function convert(
+  source: WebSource | TensorFile,
+  target?: WebTarget | null,
+  options?: WebConvertOptions,
+): Promise<WebConvertResult>
 export async function convert(
   source: WebSource | TensorFile,
   target?: WebTarget | null,
@@ -110,8 +126,9 @@ export async function convert(
 
 /**
  * Creates a writer, as in Node: the same methods, options, errors and bytes. Data is written as it is added, except in formats whose index
- * comes first (safetensors, GGUF, NumPy, BTF): it is kept in Blobs, and written by `finish()`. A stream is closed by `finish()`, and aborted by
- * `abort()` and after an error. Without a target, `blob` of the writer is the file.
+ * comes first (safetensors, GGUF, NumPy, BTF): it is kept in Blobs, and written by `finish()`. A stream is closed by `finish()`. It is aborted by
+ * `abort()`, the signal, and an error of the stream or of the data; after an `add` that was refused the writer goes on. If `create` itself
+ * fails, the stream is left as it is. Without a target, `blob` of the writer is the file.
  *
  * @example
  * const writer = await create(await handle.createWritable(), { format: 'safetensors' })
@@ -131,6 +148,12 @@ export async function create(target?: WebTarget | null, options?: WebCreateOptio
  *
  * @throws ZTensorError and TypeError as `saveFile` in Node; ZT_IO if the stream fails, with its error as the cause; the signal's reason
  */
+export function saveFile(target: null | undefined, tensors: Tensors, options?: WebSaveFileOptions): Promise<WithBlob>
+export function saveFile(
+  target: WebTarget | null | undefined,
+  tensors: Tensors,
+  options?: WebSaveFileOptions,
+): Promise<{ readonly blob?: Blob | undefined }>
 export async function saveFile(
   target: WebTarget | null | undefined,
   tensors: Tensors,
