@@ -44,17 +44,36 @@ function buildModules() {
 
 const entry = (name) => ({ in: join(root, `lib/web/${name}.ts`), out: name })
 
+/** Exported classes keep their names in messages and stacks. esbuild's `keepNames` costs 6 kB, because it keeps the names of functions, too. */
+const namedClasses = {
+  name: 'named classes',
+  setup({ onLoad }) {
+    const sources = ['index', 'convert'].map((name) => readFileSync(join(root, `lib/web/${name}.ts`), 'utf8'))
+    const exported = sources.flatMap((text) => text.match(/^export (?:type )?\{.*\}/gm)).join()
+    onLoad({ filter: /[\\/]lib[\\/].*\.ts$/ }, ({ path }) => ({
+      loader: 'ts',
+      contents: readFileSync(path, 'utf8').replaceAll(/^export class (\w+).*\{$/gm, (head, name) =>
+        new RegExp(`\\b${name}\\b`).test(exported) ? `${head} static name = '${name}';` : head,
+      ),
+    }))
+  },
+}
+
 /** How the wrapper for browsers is bundled. The entries share their code. */
 const bundling = {
   ...shared,
   platform: 'browser',
   target: 'es2022',
   entryPoints: [entry('index'), entry('convert'), entry('deferred')],
+  plugins: [namedClasses],
   splitting: true,
   chunkNames: 'shared-[hash]',
   outdir: webFolder,
   write: false,
 }
+
+/** Characters of a line of the JavaScript, about. Lines of 200 cost 3 % in size. */
+const MAX_LINE = 2000
 
 /** The worker is one file, so that a page can host it. */
 const worker = { ...bundling, entryPoints: [entry('worker')], splitting: false }
@@ -74,8 +93,9 @@ export async function bundleWeb() {
   for (const name of readdirSync(webFolder)) if (name.endsWith('.js')) rmSync(join(webFolder, name))
   const bundles = await Promise.all([build({ ...bundling, minify: true }), build({ ...worker, minify: true })])
   for (const { path, text } of bundles.flatMap(({ outputFiles }) => outputFiles)) {
-    // esbuild makes one pass: several save 4 % more.
-    const { code } = await minify(text, { module: true, ecma: 2022, compress: { passes: 3 } })
+    // esbuild makes one pass: several save 4 % more. Node prints the whole line of an uncaught error.
+    const format = { max_line_len: MAX_LINE }
+    const { code } = await minify(text, { module: true, ecma: 2022, compress: { passes: 3 }, format })
     writeFileSync(path, code)
   }
   writeFileSync(join(webFolder, 'node.js'), ofNode('index', 'ztensor.wasm'))
@@ -84,18 +104,6 @@ export async function bundleWeb() {
   copyFileSync(join(root, 'LICENSE'), join(webFolder, 'LICENSE'))
 }
 
-/** The public types, which need no types of Node. The entries share one file: a class with private members is declared once. */
-function types() {
-  const [text] = generateDtsBundle(
-    [{ filePath: join(root, 'lib/web/types.ts'), output: { noBanner: true, exportReferencedTypes: false } }],
-    { preferredConfigPath: join(root, 'lib/web/tsconfig.types.json') },
-  )
-  const source = readFileSync(join(root, 'lib/web/types.ts'), 'utf8')
-  const ofConvert = /export \{([^}]*)\} from '\.\/convert\.js'/
-    .exec(source)[1]
-    .split(',')
-    .map((one) => one.trim())
-    .filter(Boolean)
 /** What the types of the package need besides those of pages. */
 const BASE = `/// <reference lib="esnext.disposable" />
 
@@ -118,6 +126,18 @@ function withoutNode(text) {
   return `${BASE}${own}`
 }
 
+/** The public types, which need no types of Node. The entries share one file: a class with private members is declared once. */
+function types() {
+  const [text] = generateDtsBundle(
+    [{ filePath: join(root, 'lib/web/types.ts'), output: { noBanner: true, exportReferencedTypes: false } }],
+    { preferredConfigPath: join(root, 'lib/web/tsconfig.types.json') },
+  )
+  const source = readFileSync(join(root, 'lib/web/types.ts'), 'utf8')
+  const ofConvert = /export \{([^}]*)\} from '\.\/convert\.js'/
+    .exec(source)[1]
+    .split(',')
+    .map((one) => one.trim())
+    .filter(Boolean)
   const own = ofConvert.map((one) => one.replace(/^type /, '').split(' as '))
   const names = own.map(([name, alias = name]) => (alias === name ? name : `${alias} as ${name}`))
   const others = [
