@@ -1107,7 +1107,10 @@ export declare class TensorFile implements ReadonlyMap<string, AnyTensor> {
 	readonly version: string | undefined;
 	/** The program that wrote the file; undefined if the file does not name it. */
 	readonly generator: string | undefined;
-	/** The path of the file, index or folder that was opened. Undefined for a list of files and for a file in memory. */
+	/**
+	 * The path or URL of the file, index or folder that was opened. Undefined for a list, and for what has neither, such as bytes, a File or a
+	 * handle.
+	 */
 	readonly path: string | undefined;
 	/** Size in bytes of the file, or of all files together. */
 	readonly byteLength: number;
