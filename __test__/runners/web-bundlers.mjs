@@ -20,6 +20,7 @@ import { extname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { capture, npm, root } from '../../scripts/command.mjs'
 import { webFolder } from '../../scripts/web.mjs'
+import { blocksOf } from '../helpers/guides.mjs'
 import { checkpoint } from '../helpers/tiny-checkpoint.mjs'
 import { startChromium } from './chromium.mjs'
 import { installInto } from './installed-app.mjs'
@@ -32,6 +33,7 @@ const TOOLS = {
   react: '^19',
   'react-dom': '^19',
   vite: '8.3.8',
+  'vite-7': 'npm:vite@^7',
   webpack: '5.112.2',
 }
 const tools = join(root, 'build/web-bundlers')
@@ -109,6 +111,18 @@ async function titleOf(folder, url = `http://127.0.0.1:${server.address().port}/
   }
 }
 
+/** Opens an application on the development server of a version of Vite, and returns the title at the end. */
+async function servedByVite(name, app) {
+  const { createServer } = await tool(name)
+  const server = await createServer({ root: app, logLevel: 'error', server: { port: 0, host: '127.0.0.1' } })
+  await server.listen()
+  try {
+    return await titleOf(app, server.resolvedUrls.local[0])
+  } finally {
+    await server.close()
+  }
+}
+
 /** Fields of a Protocol Buffers message: numbers, texts and messages by their number. */
 function proto(fields) {
   const varint = (number) => (number < 128 ? [number] : [(number % 128) | 128, ...varint(Math.floor(number / 128))])
@@ -171,10 +185,10 @@ function onnx(length) {
 const LOADED = 'loaded 1,2,3,float16,1,2,3,float16'
 
 const CHECKS = {
-  async 'no bundler'() {
-    const converting = './node_modules/@ztensor/web/convert.js'
-    const app = await application('none', './node_modules/@ztensor/web/index.js', { converting })
-    writeFileSync(join(app, 'index.html'), HTML('main.js'))
+  async 'no bundler, with the import map of the guide'() {
+    const app = await application('none', '@ztensor/web')
+    const map = blocksOf('docs/guide/browser.md').find(({ text }) => text.includes('type="importmap"'))
+    writeFileSync(join(app, 'index.html'), `${map.text}${HTML('main.js')}`)
     assert.equal(await titleOf(app), LOADED)
   },
 
@@ -200,14 +214,15 @@ const CHECKS = {
   async 'the development server of Vite'() {
     const app = await application('vite-server', 'ztensor')
     writeFileSync(join(app, 'index.html'), HTML('main.js'))
-    const { createServer } = await tool('vite')
-    const server = await createServer({ root: app, logLevel: 'error', server: { port: 0, host: '127.0.0.1' } })
-    await server.listen()
-    try {
-      assert.equal(await titleOf(app, server.resolvedUrls.local[0]), LOADED)
-    } finally {
-      await server.close()
-    }
+    assert.equal(await servedByVite('vite', app), LOADED)
+  },
+
+  async 'the development server of Vite 7, with the setting of the guide'() {
+    const app = await application('vite-7', '@ztensor/web')
+    writeFileSync(join(app, 'index.html'), HTML('main.js'))
+    const setting = blocksOf('docs/guide/browser.md').find(({ text }) => text.startsWith('// vite.config.js'))
+    writeFileSync(join(app, 'vite.config.js'), setting.text)
+    assert.equal(await servedByVite('vite-7', app), LOADED)
   },
 
   async webpack() {
