@@ -541,7 +541,7 @@ export class NativeFile implements Omit<Binding.NativeFile, Staging>, Opening {
   }
 
   async prefetch(): Promise<void> {
-    notLocal()
+    throw native({ code: 'ZT_NOT_LOCAL', message: 'a browser has no folder for prefetched data: await load()' })
   }
 
   evict(): void {}
