@@ -1,5 +1,5 @@
 // Checkpoints of the Hugging Face hub that become GGUF.
-import { runtime } from '#host'
+import { reasons } from '#host'
 import { invalid, optionHint, ZTensorError } from '../native/errors.js'
 import { run } from '../native/job.js'
 import { binding, type NativeConversion } from '../native/native.js'
@@ -36,11 +36,7 @@ const mayBeCheckpoint = (file: TensorFile, { checkpoints }: Writing): boolean =>
 /** Why a file in a format of checkpoints is not a checkpoint, for messages. */
 function reasonFor(file: TensorFile, { checkpoints }: Writing): string | undefined {
   if (!checkpoints.includes(file.format)) return undefined
-  if (runtime === 'browser')
-    return 'the source has no files next to it; to convert a checkpoint, open the handle of its folder, or its URL'
-  return file.files.some(({ path }) => path !== undefined)
-    ? 'the source is a list of files; to convert a checkpoint, name its folder or its index instead'
-    : 'the source has no path; to convert a checkpoint, name its folder or the file of its weights'
+  return reasons.noFolder(file.files.some(({ path }) => path !== undefined))
 }
 
 /** Why a source in a format of checkpoints is not converted as a checkpoint; undefined if it may be. */

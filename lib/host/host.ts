@@ -36,6 +36,13 @@ export interface Host {
   readonly runtime: 'node' | 'bun' | 'deno' | 'browser'
   /** `process.platform`. */
   readonly platform: string
+  /** Why a call does not work here, and what does. */
+  readonly reasons: {
+    /** A synchronous call for data that is not on this machine. */
+    readonly notLocal: string
+    /** A checkpoint whose folder is unknown. */
+    noFolder(isList: boolean): string
+  }
   /** The maximum length of a buffer. */
   readonly MAX_BUFFER: number
   readonly inspect: {

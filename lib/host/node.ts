@@ -19,6 +19,15 @@ export const runtime: Host['runtime'] = bun !== undefined ? 'bun' : deno !== und
 
 export const platform: string = process.platform
 
+export const reasons: Host['reasons'] = {
+  notLocal:
+    'the file is remote, and synchronous access does not use the network: await load(), or open the URL with remote: { cache: folder } and await prefetch() first',
+  noFolder: (isList) =>
+    isList
+      ? 'the source is a list of files; to convert a checkpoint, name its folder or its index instead'
+      : 'the source has no path; to convert a checkpoint, name its folder or the file of its weights',
+}
+
 export const MAX_BUFFER: number = constants.MAX_LENGTH
 
 export function setImmediate(callback: () => void): void {

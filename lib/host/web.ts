@@ -7,6 +7,12 @@ export const runtime: Host['runtime'] = 'browser'
 
 export const platform: string = 'browser'
 
+export const reasons: Host['reasons'] = {
+  notLocal: 'a browser reads no file synchronously: await load()',
+  noFolder: () =>
+    'the source has no files next to it; to convert a checkpoint, open the handle of its folder, or its URL',
+}
+
 /** The least of the browsers of 2023. */
 export const MAX_BUFFER: number = 2 ** 32
 

@@ -1,4 +1,4 @@
-import { runtime } from '#host'
+import { reasons } from '#host'
 import { channels, publish, timed } from '../native/channels.js'
 import { rethrowNative, tooLarge, ZTensorError } from '../native/errors.js'
 import { type Losable, losses, mappingLost, unwatch, watch } from '../native/lost-mapping.js'
@@ -361,11 +361,7 @@ export class Store implements Losable {
 
 /** The error of a synchronous call for data of a remote file. */
 function notLocal(): ZTensorError {
-  const message =
-    runtime === 'browser'
-      ? 'a browser reads no file synchronously: await load()'
-      : 'the file is remote, and synchronous access does not use the network: await load(), or open the URL with remote: { cache: folder } and await prefetch() first'
-  return new ZTensorError('ZT_NOT_LOCAL', message)
+  return new ZTensorError('ZT_NOT_LOCAL', reasons.notLocal)
 }
 
 /** Creates an array of a dtype over a part of a buffer. */
