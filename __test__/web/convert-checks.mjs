@@ -184,6 +184,19 @@ export const convertChecks = {
       const handle = { name: 'a.safetensors', createWritable }
       assert.equal(await rejection(call(handle, { format: 'safetensors', signal: stop.signal })), reason, name)
       await new Promise((abort) => comes(new WritableStream({ abort })))
+
+      const other = new AbortController()
+      let abort = () => {}
+      const isAborted = new Promise((resolve) => {
+        abort = resolve
+      })
+      const atOnce = async () => {
+        other.abort(reason)
+        return new WritableStream({ abort })
+      }
+      const options = { format: 'safetensors', signal: other.signal }
+      assert.equal(await rejection(call({ name: 'a.safetensors', createWritable: atOnce }, options)), reason, name)
+      assert.equal(await isAborted, reason)
     }
   },
 

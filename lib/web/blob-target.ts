@@ -19,7 +19,7 @@ export interface Target {
 /** Collects a Blob. */
 export class BlobTarget implements Target {
   readonly #parts: Blob[] = []
-  #waiting: Uint8Array<ArrayBuffer>[] = []
+  readonly #waiting: Uint8Array<ArrayBuffer>[] = []
   #length = 0
 
   async open(): Promise<void> {}
@@ -31,9 +31,9 @@ export class BlobTarget implements Target {
   }
 
   async #keep(): Promise<void> {
-    if (this.#length > 0) this.#parts.push(await kept(this.#waiting))
-    this.#waiting = []
+    const bytes = this.#waiting.splice(0)
     this.#length = 0
+    if (bytes.length > 0) this.#parts.push(await kept(bytes))
   }
 
   async close(): Promise<void> {
@@ -42,7 +42,7 @@ export class BlobTarget implements Target {
 
   async abort(): Promise<void> {
     this.#parts.length = 0
-    this.#waiting = []
+    this.#waiting.length = 0
   }
 
   release(): void {}

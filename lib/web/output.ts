@@ -30,6 +30,7 @@ const lockedError = (stream: WritableStream): Error =>
 function ofStream(open: () => Promise<WritableStream>): Target {
   let writer: WritableStreamDefaultWriter<Uint8Array<ArrayBuffer>> | undefined
   let stop: (reason: unknown) => void = () => {}
+  let isStopped = false
   // A write that has begun ends only when the stream's own code does, whatever the abort.
   const stopped = new Promise<never>((_resolve, reject) => {
     stop = reject
@@ -53,10 +54,13 @@ function ofStream(open: () => Promise<WritableStream>): Target {
       if (stream.locked) throw lockedError(stream)
       writer = stream.getWriter()
       writer.closed.catch(() => {})
+      // An abort before this had no stream to abort.
+      if (isStopped) await stopped.catch((reason) => this.abort(reason))
     },
     write: (bytes) => attempt(writer?.write(bytes)),
     close: () => attempt(writer?.close()),
     async abort(reason) {
+      isStopped = true
       writer?.abort(reason).catch(() => {})
       stop(reason)
     },
