@@ -291,3 +291,18 @@ test('diff compares tensors under new names, and rejects two of one name and a p
   a.close()
   b.close()
 })
+
+test('diff says of data that it cannot read that it cannot, not that it differs', async (t) => {
+  const path = await written({ version: '1.2', compression: true }, (writer) =>
+    writer.add('x', new Float32Array(10_000)),
+  )
+  const limited = () => openSync(path, { maxDecodedBytes: 1000 })
+  const [a, b] = [limited(), limited()]
+  const error = await rejectionOf(() => diff(a, b))
+  t.deepEqual([error.code, error.tensor], ['ZT_LIMIT', 'x'])
+  a.close()
+  b.close()
+  const whole = openSync(path)
+  t.true((await diff(whole, whole)).same)
+  whole.close()
+})

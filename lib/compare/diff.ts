@@ -91,8 +91,11 @@ export interface FileDiff {
 /** After these errors, the bytes are compared instead of the numbers. */
 const BY_BYTES = new Set(['ZT_BAD_LAYOUT', 'ZT_BAD_DTYPE', 'ZT_BAD_SHAPE', 'ZT_LIMIT', 'ZT_UNSUPPORTED_ENCODING'])
 
-function rethrowUnlessByBytes(error: unknown): void {
-  if (!(error instanceof ZTensorError && BY_BYTES.has(error.code))) throw error
+/** After these errors, the bytes of components differ. All others say that they cannot be read. */
+const DIFFERENT = new Set(['ZT_BAD_LAYOUT', 'ZT_BAD_DTYPE', 'ZT_BAD_SHAPE'])
+
+function rethrowUnless(codes: ReadonlySet<string>, error: unknown): void {
+  if (!(error instanceof ZTensorError && codes.has(error.code))) throw error
 }
 
 function pairOf<T>(a: T, b: T): Pair<T> | undefined {
@@ -139,7 +142,7 @@ async function differingComponents(
       try {
         same = (await compared(left, right)).identical
       } catch (error) {
-        rethrowUnlessByBytes(error)
+        rethrowUnless(DIFFERENT, error)
       }
     }
     if (!same) differing.push(role)
@@ -153,7 +156,7 @@ async function changedValues(a: AnyTensor, b: AnyTensor, compared: Compare): Pro
     const comparison = await compared(a, b)
     return comparison.equal ? undefined : { comparison }
   } catch (error) {
-    rethrowUnlessByBytes(error)
+    rethrowUnless(BY_BYTES, error)
     const components = await differingComponents(a, b, compared)
     return components.length === 0 ? undefined : { components }
   }
