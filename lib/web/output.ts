@@ -47,7 +47,7 @@ function ofStream(open: () => Promise<WritableStream>): Target {
     async open() {
       const opening = open()
       const stream = await Promise.race([opening, stopped]).catch((cause) => {
-        // A stream that is there later is not written.
+        // A stream that arrives later is aborted.
         opening.then((late) => late.abort(cause)).catch(() => {})
         throw failed(cause)
       })
