@@ -88,11 +88,11 @@ export interface FileDiff {
   readonly metadata: readonly ChangedAttribute[]
 }
 
-/** After these errors, the bytes are compared instead of the numbers. */
-const BY_BYTES = new Set(['ZT_BAD_LAYOUT', 'ZT_BAD_DTYPE', 'ZT_BAD_SHAPE', 'ZT_LIMIT', 'ZT_UNSUPPORTED_ENCODING'])
-
 /** After these errors, the bytes of components differ. All others say that they cannot be read. */
 const DIFFERENT = new Set(['ZT_BAD_LAYOUT', 'ZT_BAD_DTYPE', 'ZT_BAD_SHAPE'])
+
+/** After these errors, the bytes are compared instead of the numbers. */
+const BY_BYTES = new Set([...DIFFERENT, 'ZT_LIMIT', 'ZT_UNSUPPORTED_ENCODING'])
 
 function rethrowUnless(codes: ReadonlySet<string>, error: unknown): void {
   if (!(error instanceof ZTensorError && codes.has(error.code))) throw error
