@@ -459,6 +459,9 @@ export const checks = {
         if (tensor.dtype !== undefined) assert.deepEqual(await tensor.load(), await same.tensor(tensor.name).load())
       file.close()
       same.close()
+      // Another model is not dropped.
+      const two = [...names.map(named), fileOf('b.safetensors', safetensors('b', [1]))]
+      assert.notEqual(await codeOf(() => open(two)), 'none')
       const alone = await open(named(model)).catch((error) => error)
       const messages = [alone.message, ...(alone.warnings ?? []).map(({ message }) => message)]
       assert.match(messages.join(), /open both as a list, open their folder/)

@@ -197,16 +197,19 @@ function listOf(source: readonly unknown[], http: HttpOptions): Tree {
   }
 }
 
-/** The files of a list that are opened: its index, or its only model. That finds the others by their names. */
+/** Models whose data is in other files: ONNX, OpenVINO, TensorFlow. */
+const DATA_APART = /\.(onnx|xml|index)$/
+
+/** The files of a list that are opened: its index, or its only model if the others may be its data. That finds them by their names. */
 function rootsOf(names: readonly string[]): readonly string[] {
   const indexes = names.filter((name) => INDEX.test(name))
   if (indexes.length === 1) return indexes
-  // The data of ONNX, OpenVINO and PyTorch has the extension bin.
+  // Files of PyTorch have the extension bin, and so have the data of ONNX and OpenVINO.
   const isModel = (name: string) =>
     FORMATS.some(({ endings }) => endings.some((ending) => ending !== 'bin' && name.endsWith(`.${ending}`)))
   const models = names.filter(isModel)
   const isNamed = (name: string) => !/^\d+\/source$/.test(name)
-  return models.length === 1 && names.every(isNamed) ? models : names
+  return models.length === 1 && DATA_APART.test(models[0] as string) && names.every(isNamed) ? models : names
 }
 
 const isFileList = (source: unknown): source is ArrayLike<File> =>
