@@ -54,15 +54,24 @@ function answered({ url, headers }: Access, status: number): [what: string, deta
   const credentials = hint('headers', ': pass them in the option headers (authorization)')
   const isMissing = status === 401 && !new Headers(headers).has('authorization')
   const isSigned = new URL(url).search !== ''
-  const advice: Readonly<Record<number, string>> = {
-    401: `Unauthorized): it ${isMissing ? `requires credentials${credentials.text}` : 'rejects the credentials that were sent: check them'}`,
-    403: `Forbidden): access is denied${isSigned ? '; a signed URL may have expired: create a new one' : ': check the credentials and the name'}`,
-    404: 'Not Found): there is no such file: check the name',
-    410: 'Gone): there is no such file: check the name',
-    416: 'Range Not Satisfiable): it rejects the byte range, so the file cannot be read in parts',
-    429: 'Too Many Requests): it received too many requests',
+  const all: Readonly<Record<number, readonly [reason: string, advice: string]>> = {
+    401: [
+      'Unauthorized',
+      isMissing
+        ? `it requires credentials${credentials.text}`
+        : 'it rejects the credentials that were sent: check them',
+    ],
+    403: [
+      'Forbidden',
+      `access is denied${isSigned ? '; a signed URL may have expired: create a new one' : ': check the credentials and the name'}`,
+    ],
+    404: ['Not Found', 'there is no such file: check the name'],
+    410: ['Gone', 'there is no such file: check the name'],
+    416: ['Range Not Satisfiable', 'it rejects the byte range, so the file cannot be read in parts'],
+    429: ['Too Many Requests', 'it received too many requests'],
   }
-  const what = `the server answered ${status}${status in advice ? ` (${advice[status]}` : ''}`
+  const [reason, advice] = all[status] ?? []
+  const what = `the server answered ${status}${reason === undefined ? '' : ` (${reason}): ${advice}`}`
   return [what, isMissing ? { status, hints: [credentials] } : { status }]
 }
 

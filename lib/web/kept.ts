@@ -1,4 +1,6 @@
 // The data of a file whose index comes first, kept until the index is there.
+import { ZTensorError } from '../native/errors.js'
+import { messageOf } from '../native/realm.js'
 import { BlobTarget } from './blob-target.js'
 import type { Reply } from './message.js'
 import type { Sink } from './tree.js'
@@ -17,6 +19,11 @@ export const readAssembly = (reply: Reply): Assembly | undefined =>
     bytes: reply.bytes().slice(),
     blobs: reply.list(() => [reply.number(), reply.number(), reply.number()] as const),
   }))
+
+function unreadable(cause: unknown): never {
+  const message = `the data that the browser keeps until the file is complete cannot be read: ${messageOf(cause)}. Free disk space, and write it again`
+  throw new ZTensorError('ZT_IO', message, { cause })
+}
 
 /** Data in Blobs, which the browser may keep on disk. */
 export class KeptData implements Sink {
@@ -40,7 +47,7 @@ export class KeptData implements Sink {
       for (let at = 0; at < length; at += PIECE) {
         signal?.throwIfAborted()
         const piece = blob.slice(offset + at, offset + Math.min(at + PIECE, length))
-        await sink.write(new Uint8Array(await piece.arrayBuffer()))
+        await sink.write(new Uint8Array(await piece.arrayBuffer().catch(unreadable)))
       }
     }
     await frame(bytes.byteLength)
